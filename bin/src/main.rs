@@ -1,0 +1,2 @@
+//! The `triplane` command.
+fn main() {}

@@ -1,0 +1,138 @@
+//! What an agent looks like from the plane: it opens live sessions, and may own a store of sessions or a config.
+//! An agent never touches the transcript, the feed or a wire; it speaks through its [`RunSink`].
+
+use crate::{PlaneError, session::RunSink};
+use async_trait::async_trait;
+use std::{path::PathBuf, sync::Arc};
+use tokio_util::sync::CancellationToken;
+use triplane_protocol::{
+    ErrorCode, Message, RunId, SessionId, Stop, Usage,
+    ir::{Effort, Mode},
+};
+
+/// What an agent is and what it can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Short name, as in `--agent`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Its version, where it tells.
+    pub version: Option<String>,
+    /// Whether it can be started here.
+    pub installed: bool,
+    /// What it can do.
+    pub can: Capabilities,
+    /// Models that it names, if it has a closed list.
+    pub models: Vec<String>,
+    /// Modes that it takes.
+    pub modes: Vec<Mode>,
+}
+
+/// What an agent can do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Runs prompts.
+    pub prompt: bool,
+    /// Its sessions can be read.
+    pub read: bool,
+    /// Sessions can be written into its store.
+    pub write: bool,
+    /// Its sessions can be deleted.
+    pub delete: bool,
+    /// Its config can be read and written.
+    pub config: bool,
+}
+
+/// The settings of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `provider/name`.
+    pub model: String,
+    /// Reasoning effort, where it was chosen.
+    pub effort: Option<Effort>,
+    /// What needs a permission.
+    pub mode: Mode,
+}
+
+/// What an agent is told when a session becomes live.
+#[derive(Debug, Clone)]
+pub struct Open {
+    /// The session.
+    pub id: SessionId,
+    /// Absolute directory that its tools work in.
+    pub cwd: PathBuf,
+    /// Its settings.
+    pub settings: Settings,
+}
+
+/// One prompt to be run.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The run.
+    pub run_id: RunId,
+    /// What the model sees: from the last boundary on, the new user message last.
+    pub history: Vec<Arc<Message>>,
+    /// Settings as of now.
+    pub settings: Settings,
+    /// Absolute directory that tools work in.
+    pub cwd: PathBuf,
+    /// Round trips to the model at most; the agent stops with [`Stop::MaxTurns`].
+    pub max_turns: u32,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOutcome {
+    /// Why it stopped.
+    pub stop: Stop,
+    /// The text of the last assistant message.
+    pub reply: String,
+    /// Tokens of the run.
+    pub usage: Usage,
+    /// Round trips to the model.
+    pub turns: u32,
+    /// What failed, when `stop` is [`Stop::Error`].
+    pub error: Option<RunError>,
+}
+
+/// What failed in a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunError {
+    /// Which kind of failure.
+    pub code: ErrorCode,
+    /// One line that helps; no secret.
+    pub message: String,
+    /// Whether the same prompt may work later.
+    pub retryable: bool,
+}
+
+/// Something that can run prompts.
+#[async_trait]
+pub trait Agent: Send + Sync {
+    /// What it is and what it can do; cheap.
+    fn descriptor(&self) -> Descriptor;
+
+    /// The model that a session has when nobody named one.
+    fn default_model(&self) -> String;
+
+    /// Whether `model` can be used; the error is one line for the client.
+    fn check_model(&self, model: &str) -> Result<(), String>;
+
+    /// Makes a session live. Starts nothing that a run does not need.
+    async fn open(&self, open: Open) -> Result<Box<dyn LiveAgent>, PlaneError>;
+}
+
+/// One live session of an agent. Owned by the session's task: one call at a time.
+#[async_trait]
+pub trait LiveAgent: Send {
+    /// Runs one prompt to its stop. Messages and events go out through `sink`, in order.
+    /// Ends soon after `cancel`, with [`Stop::Aborted`] and with every child that it started gone.
+    async fn run(&mut self, turn: Turn, sink: RunSink, cancel: CancellationToken) -> RunOutcome;
+
+    /// A summary of `history` by the session's own model, for compaction.
+    async fn summarize(&mut self, turn: Turn, cancel: CancellationToken) -> Result<(String, Usage), RunError>;
+
+    /// Lets go of everything that the session holds.
+    async fn close(&mut self) {}
+}

@@ -1,0 +1,5 @@
+//! One live session: a pure state machine inside one owning task.
+
+mod sink;
+
+pub use sink::{ChangeGuard, PermissionAsk, RunSink, ToolKind, Verdict};

@@ -1,0 +1,24 @@
+//! Wire types and method tables. No I/O, no async runtime, no clock, no environment.
+//!
+//! Reading order:
+//! - [`code`]: the closed set of failure codes and their number on each wire.
+//! - [`failure`]: what a client is told when a call fails.
+//! - [`id`]: newtypes of the ids that cross a wire.
+//! - [`ir`]: the session as data: messages, parts, usage.
+//! - [`event`]: the facts of a session as they happen.
+//! - [`record`]: the lines of a transcript.
+//! - [`table`]: one row a method: dispatch, schema and document come from it.
+
+pub mod code;
+pub mod event;
+pub mod failure;
+pub mod id;
+pub mod ir;
+pub mod record;
+pub mod table;
+
+pub use code::ErrorCode;
+pub use event::AgentEvent;
+pub use failure::Failure;
+pub use id::{CallId, MessageId, RequestId, RunId, SessionId, TaskId};
+pub use ir::{Message, Part, Role, Session, Stop, Usage};
