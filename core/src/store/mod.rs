@@ -3,7 +3,9 @@
 mod blobs;
 mod commit;
 mod error;
+pub mod files;
 mod history;
+mod lines;
 mod lock;
 mod spool;
 mod transcript;
