@@ -8,6 +8,8 @@ mod actor;
 pub mod input;
 mod live;
 mod machine;
+#[cfg(test)]
+mod machine_tests;
 mod sink;
 
 pub(crate) use actor::Actor;
