@@ -1,1 +1,3 @@
 //! triplane-common
+
+pub mod rpc;
