@@ -19,7 +19,7 @@ crate::rest_wire! {
         errors [], clauses ["H02", "H04"];
 
     /// Tells the server's version, directory, providers, sandbox, agents, node and transports.
-    call Info: "info" Get "/v1/info" -> 200 ServerInfo,
+    call Info: "info" Get "/v1/info" -> 200 ServerDetails,
         errors [], clauses ["H05"];
 
     /// The OpenAPI document of this wire.

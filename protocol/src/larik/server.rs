@@ -17,7 +17,7 @@ pub struct HealthStatus {
 
 /// The server, its directory and what it can run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ServerInfo {
+pub struct ServerDetails {
     /// Version of the server.
     pub version: String,
     /// Absolute directory that new sessions work in.

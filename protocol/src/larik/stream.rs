@@ -13,8 +13,6 @@ pub struct EventsQuery {
     /// `seq` of the last event that the reader has; `Last-Event-ID` wins over it. Only new events come when both are absent.
     #[schemars(with = "Option<u64>")]
     pub after: Option<String>,
-    /// The token, for browsers, whose `EventSource` cannot set headers.
-    pub token: Option<String>,
 }
 
 /// Where a stream begins, as a browser says it when it connects again.
@@ -31,7 +29,7 @@ pub struct EventsHeaders {
 #[serde(untagged)]
 pub enum StreamData {
     /// An event of the session; `id` is its `seq` and `event` its `type`.
-    Event(SessionEvent),
+    Event(Box<SessionEvent>),
     /// The `data` of a `replay_gap`.
     Gap(ReplayGap),
 }
