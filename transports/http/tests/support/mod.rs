@@ -1,6 +1,12 @@
 //! An in-process server, and a client that sends bytes and reads answers as they are.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test support: each file uses its part"
+)]
 
 use std::{collections::BTreeMap, io::Write, net::SocketAddr, sync::mpsc, time::Duration};
 use tokio::{
