@@ -14,7 +14,7 @@ crate::rpc_wire! {
     Health: "health" (HealthParams) -> HealthResult, queue None, errors [], clauses ["L03", "L04"];
     /// Makes a session with an empty history. Its empty transcript is on disk before the reply.
     SessionCreate: "session.create" (SessionCreateParams) -> SessionCreateResult, queue None,
-        errors [NoAgent, UnknownAgent, Overloaded], clauses ["L05", "L12", "L13"];
+        errors [UnknownAgent, Overloaded], clauses ["L05", "L12", "L13"];
     /// Lists the transcripts, newest write first.
     SessionList: "session.list" (SessionListParams) -> SessionListResult, queue None, errors [], clauses ["L04", "L06", "C13"];
     /// Empties the history in memory. The transcript's bytes stay, and so does the handle.

@@ -89,6 +89,9 @@ impl Outbox {
 
     /// Hands in events, in order; waits while earlier ones fill the budget. Each must be UTF-8. Cancel safe: dropped, none is handed in.
     pub async fn events(&self, texts: Vec<Bytes>) {
+        if texts.is_empty() {
+            return;
+        }
         let bytes = texts.iter().map(Bytes::len).sum::<usize>().clamp(1, self.0.event_bytes);
         let wanted = u32::try_from(bytes).unwrap_or(u32::MAX);
         // Closed together with the outbox: then nobody waits, and nothing is kept.

@@ -102,8 +102,16 @@ pub(crate) async fn run<S, P>(
         .max_frame_size(Some(limits.message_bytes))
         .accept_unmasked_frames(false);
     let ws = WebSocketStream::from_partially_read(Meter::new(stream), early, Role::Server, Some(config)).await;
-    let mut wire =
-        Wire { ws, outbox: outbox.clone(), unflushed: false, blocked: false, owed: 0, streak: 0, pinged: None };
+    let mut wire = Wire {
+        ws,
+        outbox: outbox.clone(),
+        unflushed: false,
+        blocked: false,
+        owed: 0,
+        streak: 0,
+        deaf: false,
+        pinged: None,
+    };
     let end = wire.serve(&mut peer, limits, stop).await;
     // Forwarders end and budgets are free before the parting, which may take a while.
     peer.gone();
@@ -143,6 +151,8 @@ struct Wire<S> {
     owed: usize,
     /// Messages read since something was written.
     streak: usize,
+    /// Whether nothing is read for now; what is not listened to is not silent.
+    deaf: bool,
     /// When the silence was last answered with a ping.
     pinged: Option<Instant>,
 }
@@ -190,6 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Poll::Ready(Step::End(End::Close(close)));
             }
             let may_read = look.reply_bytes < limits.reply_bytes && self.owed < OWED_PONGS && peer.takes_more();
+            self.deaf = !may_read;
             // Replies gather while requests are waiting, so that a burst is answered in few writes.
             let read_first = may_read && look.reply_bytes < BATCH_BYTES && self.streak < STREAK;
             if read_first && let Poll::Ready(read) = self.poll_read(cx) {
@@ -273,6 +284,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Looks at the clocks, and sets the timer for the next look.
     fn tick(&mut self, mut timer: Pin<&mut Sleep>, drain_by: Option<Instant>, limits: &WsLimits) -> Option<End> {
         let now = Instant::now();
+        if self.deaf {
+            self.ws.get_mut().heard = now;
+        }
         let Meter { heard, wrote, .. } = *self.ws.get_ref();
         if self.blocked && now >= wrote + limits.stall {
             return Some(End::Stalled);
