@@ -3,6 +3,7 @@
 use crate::{
     agent::{RunError, Settings},
     limits::Limits,
+    session::TaskOutput,
     store::Durability,
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -43,13 +44,15 @@ pub struct HoldPolicy {
     pub cap: Option<usize>,
     /// How long a session may idle before the hold is let go. Clause: S29.
     pub idle_ttl: Option<Duration>,
+    /// How often it is looked for idle sessions; without it, every 30 s.
+    pub sweep: Option<Duration>,
     /// Whether its clients can answer permission requests; if no party can, they are denied at once. Clause: C11.
     pub answers: bool,
 }
 
 /// A registered party. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Hold {}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold(pub(crate) usize);
 
 /// What a new session is given.
 #[derive(Debug, Clone, Default)]
@@ -103,7 +106,7 @@ pub struct ListPage {
 }
 
 /// One session in full.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SessionDetail {
     /// Its row.
     pub row: SessionRow,
@@ -126,7 +129,7 @@ pub struct SessionDetail {
 }
 
 /// A background task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct TaskInfo {
     /// The task.
     pub id: TaskId,
@@ -138,6 +141,8 @@ pub struct TaskInfo {
     pub started: i64,
     /// Milliseconds since the epoch.
     pub ended: Option<i64>,
+    /// Its output so far; bounded.
+    pub output: TaskOutput,
 }
 
 /// A page of the history.
