@@ -7,6 +7,7 @@
 //! - [`ir`]: the session as data: messages, parts, usage.
 //! - [`event`]: the facts of a session as they happen.
 //! - [`record`]: the lines of a transcript.
+//! - [`lich`]: the WebSocket wire.
 //! - [`strict`]: which JSON texts are refused, on every wire alike.
 //! - [`jsonrpc`]: JSON-RPC 2.0 as text.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
@@ -22,6 +23,7 @@ pub mod id;
 pub mod ir;
 pub mod jsonrpc;
 pub mod larik;
+pub mod lich;
 pub mod openapi;
 pub mod openrpc;
 pub mod record;
