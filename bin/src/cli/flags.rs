@@ -11,6 +11,7 @@ use triplane_core::store::Durability;
 use triplane_protocol::ir::{Effort, Mode};
 
 const PLANE: &str = "Sessions";
+const WIRES: &str = "Wires";
 const NETWORK: &str = "Network";
 const LIFE: &str = "Lifecycle";
 
@@ -47,7 +48,7 @@ pub(crate) struct PlaneFlags {
 #[serde(default)]
 pub(crate) struct ServeFlags {
     /// Wires to serve: ws, http, stdio; repeat the flag or give a list
-    #[arg(long, env = "TRIPLANE_TRANSPORT", value_name = "WIRE", value_delimiter = ',')]
+    #[arg(long, env = "TRIPLANE_TRANSPORT", help_heading = WIRES, value_name = "WIRE", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) transport: Vec<Transport>,
 

@@ -79,9 +79,9 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) plane: PlaneFlags,
-    #[command(flatten)]
     pub(crate) serve: ServeFlags,
+    #[command(flatten)]
+    pub(crate) plane: PlaneFlags,
 }
 
 /// Flags of `prompt`.
