@@ -107,6 +107,17 @@ pub(crate) enum Transport {
     Stdio,
 }
 
+impl Transport {
+    /// As it is written on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ws => "ws",
+            Self::Http => "http",
+            Self::Stdio => "stdio",
+        }
+    }
+}
+
 /// What a client's runs do when its connection ends. Clause: C10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
