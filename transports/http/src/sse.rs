@@ -200,21 +200,16 @@ impl EventStream {
 /// `id`, `event` and `data` of one event, with its blank line. JSON text holds no raw line break, the type is one of a closed
 /// set, and the id is a number: nothing in a payload can begin a field of its own.
 fn encode(session: &SessionId, entry: &Entry) -> Bytes {
-    let mut out = BytesMut::with_capacity(256).writer();
-    let seq = entry.seq;
-    let written = (|| {
-        write!(out, "id: {seq}\nevent: {}\ndata: ", entry.event.kind())?;
-        serde_json::to_writer(&mut out, &entry.event).map_err(std::io::Error::other)
-    })();
-    let mut out = out.into_inner();
+    let (seq, kind) = (entry.seq, entry.event.kind());
     // An event is an object with a `type`, so that members can be put before its brace.
-    if let Err(err) = written {
-        tracing::error!(error = %err, session = %session, seq, "an event could not be encoded");
-        return Bytes::from(format!(": event {seq} could not be encoded\n\n"));
-    }
-    out.truncate(out.len().saturating_sub(1));
-    out.put_slice(format!(",\"seq\":{seq},\"session\":\"{session}\"}}\n\n").as_bytes());
-    out.freeze()
+    let open = entry.json.strip_suffix(b"}").unwrap_or(&entry.json);
+    let comma = if open == b"{" { "" } else { "," };
+    let mut out = Vec::with_capacity(open.len() + session.as_str().len() + 96);
+    // Writing to memory does not fail.
+    let _ = write!(out, "id: {seq}\nevent: {kind}\ndata: ");
+    out.extend_from_slice(open);
+    let _ = write!(out, "{comma}\"seq\":{seq},\"session\":\"{session}\"}}\n\n");
+    out.into()
 }
 
 /// Has no `id:`, so that a client's cursor stays where it was.
