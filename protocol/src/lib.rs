@@ -8,6 +8,7 @@
 //! - [`event`]: the facts of a session as they happen.
 //! - [`record`]: the lines of a transcript.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
+//! - [`rest`]: the same for HTTP operations.
 
 pub mod code;
 pub mod event;
@@ -15,6 +16,7 @@ pub mod failure;
 pub mod id;
 pub mod ir;
 pub mod record;
+pub mod rest;
 pub mod table;
 
 pub use code::ErrorCode;
