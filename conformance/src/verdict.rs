@@ -146,7 +146,10 @@ mod tests {
         assert_eq!(judge(1), Ok(()));
         assert_eq!(judge(2), Err(Stop::Broke { clause: Some("X02"), seen: "two: 2".into() }));
         assert_eq!(judge(3), Err(Stop::broke("the value: got 3, want 1")));
-        assert_eq!(judge(3).of("X01"), Err(Stop::Broke { clause: Some("X01"), seen: "the value: got 3, want 1".into() }));
+        assert_eq!(
+            judge(3).of("X01"),
+            Err(Stop::Broke { clause: Some("X01"), seen: "the value: got 3, want 1".into() })
+        );
         assert_eq!(judge(2).of("X01"), judge(2));
     }
 

@@ -81,14 +81,19 @@ mod tests {
     #[test]
     fn a_body_is_the_same_however_it_is_cut() {
         for step in 1..30 {
-            assert_eq!(decode("5\r\nhello\r\nA\r\n 012345678\r\n0\r\n\r\n", step), Ok(("hello 012345678".into(), true)));
+            assert_eq!(
+                decode("5\r\nhello\r\nA\r\n 012345678\r\n0\r\n\r\n", step),
+                Ok(("hello 012345678".into(), true))
+            );
         }
         assert_eq!(decode("5\r\nhel", 9), Ok(("hel".into(), false)));
     }
 
     #[test]
     fn what_is_no_chunk_is_refused() {
-        for bad in ["5\nhello\r\n", "\r\n", "+5\r\n", "5;x=1\r\n", "fffffffffffffffff\r\n", "1\r\nab\r\n", "0\r\nX: y\r\n\r\n"] {
+        for bad in
+            ["5\nhello\r\n", "\r\n", "+5\r\n", "5;x=1\r\n", "fffffffffffffffff\r\n", "1\r\nab\r\n", "0\r\nX: y\r\n\r\n"]
+        {
             assert!(decode(bad, 100).is_err(), "{bad:?}");
         }
     }

@@ -293,7 +293,9 @@ impl Conn {
     /// The response's head, with an empty body.
     async fn head(&mut self, to: &str) -> Outcome<Response> {
         loop {
-            if let Some(head) = parse_head(&mut self.buffer, to).map_err(|what| Stop::broke(format!("{to} → {what}")))? {
+            if let Some(head) =
+                parse_head(&mut self.buffer, to).map_err(|what| Stop::broke(format!("{to} → {what}")))?
+            {
                 return Ok(head);
             }
             if self.buffer.len() > HEAD_BYTES {
@@ -309,7 +311,10 @@ impl Conn {
     async fn body(&mut self, head: &Response, method: &str) -> Outcome<Vec<u8>> {
         let to = &head.to;
         let all = |name: &str| head.headers.iter().filter(|(key, _)| key == name).count();
-        if all("content-length") > 1 || all("transfer-encoding") > 1 || all("content-length") + all("transfer-encoding") > 1 {
+        if all("content-length") > 1
+            || all("transfer-encoding") > 1
+            || all("content-length") + all("transfer-encoding") > 1
+        {
             return Err(Stop::broke(format!("{to} → a body with two lengths: {:?}", head.headers)));
         }
         if method == "HEAD" || head.status == 204 || head.status == 304 {
@@ -320,7 +325,10 @@ impl Conn {
             let length: usize = length.parse().map_err(|_| Stop::broke(format!("{to} → content-length {length:?}")))?;
             while self.buffer.len() < length.min(BODY_BYTES) {
                 if !self.fill(to).await? {
-                    return Err(Stop::broke(format!("{to} → the body ended at {} of {length} bytes", self.buffer.len())));
+                    return Err(Stop::broke(format!(
+                        "{to} → the body ended at {} of {length} bytes",
+                        self.buffer.len()
+                    )));
                 }
             }
             body.extend_from_slice(&self.buffer.split_to(length.min(self.buffer.len())));
@@ -481,7 +489,8 @@ impl Fact {
     fn read(message: sse::Message, book: Option<&HttpBook>) -> Outcome<Self> {
         let broke = |what: String| Stop::Broke { clause: Some("H13"), seen: what };
         let shown = || shorten(&format!("{message:?}"));
-        let data: Value = serde_json::from_str(&message.data).map_err(|err| broke(format!("data is no JSON ({err}): {}", shown())))?;
+        let data: Value = serde_json::from_str(&message.data)
+            .map_err(|err| broke(format!("data is no JSON ({err}): {}", shown())))?;
         let kind = message.event.clone().ok_or_else(|| broke(format!("a message without `event:`: {}", shown())))?;
         if kind == "replay_gap" {
             if message.id.is_some() {
@@ -494,7 +503,10 @@ impl Fact {
         let typed = data.pointer("/type").and_then(Value::as_str) == Some(kind.as_str());
         let owned = data.pointer("/session").is_some_and(Value::is_string);
         if !fits || !typed || !owned {
-            return Err(broke(format!("`id`, `event`, `data.seq`, `data.type`, `data.session` do not agree: {}", shown())));
+            return Err(broke(format!(
+                "`id`, `event`, `data.seq`, `data.type`, `data.session` do not agree: {}",
+                shown()
+            )));
         }
         if let Some(book) = book {
             book.event(&data)?;

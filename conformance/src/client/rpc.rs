@@ -147,7 +147,8 @@ impl Rpc {
 
     /// Waits for the answer to a request; frames in between stay in the inbox.
     pub async fn reply(&mut self, id: i64) -> Outcome<Reply> {
-        let frame = self.take(&format!("the reply to id {id}"), |frame| frame.json.get("id") == Some(&json!(id))).await?;
+        let frame =
+            self.take(&format!("the reply to id {id}"), |frame| frame.json.get("id") == Some(&json!(id))).await?;
         Ok(read_reply(&frame))
     }
 
@@ -178,8 +179,10 @@ impl Rpc {
 
     /// The next notification of this name whose params fit.
     pub async fn notified(&mut self, name: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Outcome<Frame> {
-        self.take(&format!("`{name}`: {what}"), |frame| is_notification(frame, name) && frame.json.get("params").is_some_and(&fits))
-            .await
+        self.take(&format!("`{name}`: {what}"), |frame| {
+            is_notification(frame, name) && frame.json.get("params").is_some_and(&fits)
+        })
+        .await
     }
 
     /// The notifications of this name that have come, and that nobody has asked for yet.
@@ -201,7 +204,10 @@ impl Rpc {
                 None => {
                     let waiting: Vec<String> = self.inbox.iter().map(|frame| shorten(&frame.text)).collect();
                     let last = waiting.iter().rev().take(5).collect::<Vec<_>>();
-                    return Err(Stop::broke(format!("no {what} within {:?}; unread, latest first: {last:?}", self.deadline)));
+                    return Err(Stop::broke(format!(
+                        "no {what} within {:?}; unread, latest first: {last:?}",
+                        self.deadline
+                    )));
                 }
             }
         }
@@ -267,7 +273,8 @@ impl Rpc {
     /// Holds a frame against the specification and the table.
     fn accept(&mut self, text: String) -> Outcome<Frame> {
         let broke = |what: &str| Stop::Broke { clause: Some("C02"), seen: format!("{what}: {}", shorten(&text)) };
-        let json: Value = serde_json::from_str(&text).map_err(|err| broke(&format!("a frame that is no JSON ({err})")))?;
+        let json: Value =
+            serde_json::from_str(&text).map_err(|err| broke(&format!("a frame that is no JSON ({err})")))?;
         match &json {
             Value::Object(_) => self.check(&json, &text)?,
             Value::Array(items) if !items.is_empty() => {

@@ -129,7 +129,15 @@ mod tests {
 
     #[test]
     fn what_a_lenient_reader_would_forgive_is_an_error() {
-        let bad = ["data: x\r\n\r\n", "\u{feff}data: x\n\n", "date: x\n\n", "nothing\n", "id: 1\n\n", "id: 1\nid: 2\ndata:\n\n", "retry: x\n"];
+        let bad = [
+            "data: x\r\n\r\n",
+            "\u{feff}data: x\n\n",
+            "date: x\n\n",
+            "nothing\n",
+            "id: 1\n\n",
+            "id: 1\nid: 2\ndata:\n\n",
+            "retry: x\n",
+        ];
         for text in bad {
             assert!(parse(text, 100).is_err(), "{text:?}");
         }

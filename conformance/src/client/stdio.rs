@@ -68,7 +68,10 @@ impl Lines {
                 return Ok(Some(Line::End));
             }
             let rest = String::from_utf8_lossy(&line).into_owned();
-            return Err(Stop::Broke { clause: Some("S01"), seen: format!("the output ended within a line: {}", shorten(&rest)) });
+            return Err(Stop::Broke {
+                clause: Some("S01"),
+                seen: format!("the output ended within a line: {}", shorten(&rest)),
+            });
         }
         match String::from_utf8(line) {
             Ok(text) => Ok(Some(Line::Text(text))),

@@ -131,7 +131,10 @@ impl Socket {
                         return Ok(Got::End(frame.map_or(End::Silent, |frame| End::Close(frame.code.into()))));
                     }
                     Some(Ok(Message::Binary(bytes))) => {
-                        return Err(Stop::Broke { clause: Some("L01"), seen: format!("a binary frame of {} bytes", bytes.len()) });
+                        return Err(Stop::Broke {
+                            clause: Some("L01"),
+                            seen: format!("a binary frame of {} bytes", bytes.len()),
+                        });
                     }
                     Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                     Some(Err(_)) | None => return Ok(Got::End(End::Silent)),
