@@ -1,5 +1,13 @@
 //! Events: a ring read by cursor, the spool behind it, and the node's feed.
 
+mod log;
+mod node;
+
+pub(crate) use log::Log;
+pub use log::Subscription;
+pub use node::NodeSubscription;
+pub(crate) use node::{LiveMap, NodeFeed};
+
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use triplane_protocol::{AgentEvent, SessionId, event::CloseReason};
@@ -14,6 +22,8 @@ pub struct Entry {
     pub seq: u64,
     /// The fact.
     pub event: AgentEvent,
+    /// The fact as one JSON object, encoded once; what every framing is built around.
+    pub json: Bytes,
     framed: [OnceLock<Bytes>; FRAMINGS],
 }
 
@@ -32,7 +42,16 @@ impl Framing {
 impl Entry {
     /// An entry that nobody has encoded yet.
     pub fn new(seq: u64, event: AgentEvent) -> Self {
-        Self { seq, event, framed: Default::default() }
+        let json = serde_json::to_vec(&event).unwrap_or_else(|error| {
+            tracing::error!(%error, seq, "an event could not be encoded");
+            b"{}".to_vec()
+        });
+        Self { seq, event, json: json.into(), framed: Default::default() }
+    }
+
+    /// An entry from its line in the spool.
+    pub(crate) fn from_line(seq: u64, line: &[u8]) -> Result<Self, serde_json::Error> {
+        Ok(Self::new(seq, serde_json::from_slice(line)?))
     }
 
     /// The event's bytes in `framing`; `encode` is called at most once for it.
@@ -62,34 +81,11 @@ pub struct Batch {
     pub entries: Vec<Arc<Entry>>,
 }
 
-/// A position in one session's log. Publishing never waits for it. Outlives unload and load of the session.
-#[derive(Debug)]
-pub struct Subscription {}
-
-impl Subscription {
-    /// The next events, at most `max` of them. Waits while there is none. Cancel safe: dropped, nothing is lost.
-    pub async fn next(&mut self, _max: usize) -> Batch {
-        std::future::pending().await
+impl Batch {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.gap.is_none() && self.entries.is_empty()
     }
-
-    /// What is there now, without waiting; an empty batch if nothing is.
-    pub fn try_next(&mut self, _max: usize) -> Batch {
-        Batch::default()
-    }
-
-    /// The seq of the last entry that was handed out, or where it began.
-    pub fn position(&self) -> u64 {
-        0
-    }
-
-    /// The epoch of the session's seq space.
-    pub fn epoch(&self) -> String {
-        String::new()
-    }
-
-    /// Moves the position: what comes next has a seq above `after`. Ahead of the log, the next batch tells a gap
-    /// and goes on live (H15).
-    pub fn seek(&mut self, _after: u64) {}
 }
 
 /// A change of the live map. Clauses: S25, S26.
@@ -145,13 +141,3 @@ pub enum NodeItem {
     },
 }
 
-/// A position in the node's feed.
-#[derive(Debug)]
-pub struct NodeSubscription {}
-
-impl NodeSubscription {
-    /// The next items, at most `max`. Waits while there is none. Cancel safe.
-    pub async fn next(&mut self, _max: usize) -> Vec<NodeItem> {
-        std::future::pending().await
-    }
-}

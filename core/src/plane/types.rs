@@ -3,6 +3,7 @@
 use crate::{
     agent::{RunError, Settings},
     limits::Limits,
+    session::TaskOutput,
     store::Durability,
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -103,7 +104,7 @@ pub struct ListPage {
 }
 
 /// One session in full.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SessionDetail {
     /// Its row.
     pub row: SessionRow,
@@ -126,7 +127,7 @@ pub struct SessionDetail {
 }
 
 /// A background task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct TaskInfo {
     /// The task.
     pub id: TaskId,
@@ -138,6 +139,8 @@ pub struct TaskInfo {
     pub started: i64,
     /// Milliseconds since the epoch.
     pub ended: Option<i64>,
+    /// Its output so far; bounded.
+    pub output: TaskOutput,
 }
 
 /// A page of the history.

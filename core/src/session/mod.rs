@@ -1,5 +1,16 @@
 //! One live session: a pure state machine inside one owning task.
+//!
+//! - `machine`: the state and its one `step`; `input`: what goes in and what comes out.
+//! - `actor`: the task that owns the machine and carries its effects out.
+//! - `live`: the session as the rest of the plane sees it. `sink`: as its running agent sees it.
 
+mod actor;
+pub mod input;
+mod live;
+mod machine;
 mod sink;
 
-pub use sink::{ChangeGuard, PermissionAsk, RunSink, ToolKind, Verdict};
+pub(crate) use actor::Actor;
+pub(crate) use live::{Live, Parts, Services, fresh_id, now_ms, run_id};
+pub use machine::Machine;
+pub use sink::{ChangeGuard, PermissionAsk, RunSink, TaskOutput, ToolKind, Verdict};

@@ -1,0 +1,312 @@
+//! One session's log: a ring in memory, read by cursor, and the spool behind it.
+//!
+//! Invariants: seqs in the ring are contiguous; publishing takes one short lock and waits for nobody; a reader gets every
+//! seq after its position exactly once, or a gap that names what it will not get. Clauses: H15, H16, S23, C14.
+
+use super::{Batch, Entry, Gap};
+use crate::store;
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::watch;
+use triplane_protocol::SessionId;
+
+/// Bytes that one look into the spool takes at most.
+const SPOOL_READ_BYTES: usize = 256 << 10;
+
+/// What is published of one session, live or not.
+#[derive(Debug)]
+pub(crate) struct Log {
+    dir: PathBuf,
+    id: SessionId,
+    ring: Mutex<Ring>,
+    last: watch::Sender<u64>,
+    cap_entries: usize,
+    cap_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Ring {
+    entries: VecDeque<Arc<Entry>>,
+    bytes: usize,
+    next_seq: u64,
+    epoch: Arc<str>,
+}
+
+impl Ring {
+    /// The first seq that memory has, or will have.
+    fn first(&self) -> u64 {
+        self.entries.front().map_or(self.next_seq, |entry| entry.seq)
+    }
+}
+
+impl Log {
+    pub(crate) fn new(dir: PathBuf, id: SessionId, next_seq: u64, epoch: &str, cap_entries: usize, cap_bytes: usize) -> Self {
+        let ring = Ring { entries: VecDeque::new(), bytes: 0, next_seq, epoch: epoch.into() };
+        let last = watch::Sender::new(next_seq.saturating_sub(1));
+        Self { dir, id, ring: Mutex::new(ring), last, cap_entries, cap_bytes }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The seq of the next event.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.ring().next_seq
+    }
+
+    pub(crate) fn epoch(&self) -> Arc<str> {
+        self.ring().epoch.clone()
+    }
+
+    /// The seq space goes on at `next_seq`, after a load. What lies between is a gap.
+    pub(crate) fn resume(&self, next_seq: u64, epoch: &str) {
+        let mut ring = self.ring();
+        if next_seq > ring.next_seq || *ring.epoch != *epoch {
+            ring.entries.clear();
+            ring.bytes = 0;
+            ring.next_seq = next_seq;
+            ring.epoch = epoch.into();
+        }
+    }
+
+    /// Adds entries, whose seqs must go on from [`Self::next_seq`], and wakes the readers once.
+    pub(crate) fn publish(&self, entries: &[Arc<Entry>]) {
+        let mut ring = self.ring();
+        for entry in entries {
+            ring.bytes += entry.json.len();
+            ring.next_seq = entry.seq + 1;
+            ring.entries.push_back(entry.clone());
+        }
+        while ring.entries.len() > self.cap_entries || (ring.bytes > self.cap_bytes && ring.entries.len() > 1) {
+            if let Some(old) = ring.entries.pop_front() {
+                ring.bytes -= old.json.len();
+            }
+        }
+        let last = ring.next_seq.saturating_sub(1);
+        drop(ring);
+        self.last.send_replace(last);
+    }
+
+    /// What memory has after `position`; `None` when the spool must be asked.
+    fn from_ring(&self, position: u64, max: usize) -> Option<Batch> {
+        let ring = self.ring();
+        if position + 1 < ring.first() {
+            return None;
+        }
+        let skip = usize::try_from(position + 1 - ring.first()).unwrap_or(usize::MAX);
+        Some(Batch { gap: None, entries: ring.entries.iter().skip(skip).take(max).cloned().collect() })
+    }
+
+    /// What the spool has after `position`, up to where memory begins; what is in neither is a gap.
+    fn from_spool(&self, position: u64, max: usize) -> Batch {
+        let first = self.ring().first();
+        let lines = store::spool::read(&self.dir, &self.id, position, max, SPOOL_READ_BYTES).unwrap_or_else(|error| {
+            tracing::warn!(%error, session = %self.id, "the spool could not be read");
+            Vec::new()
+        });
+        let old = lines.into_iter().take_while(|(seq, _)| *seq < first);
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        for (seq, line) in old {
+            // Only a contiguous piece at a time: a hole in the spool is a gap of its own.
+            if entries.last().is_some_and(|last| last.seq + 1 != seq) {
+                break;
+            }
+            match Entry::from_line(seq, &line) {
+                Ok(entry) => entries.push(Arc::new(entry)),
+                Err(error) => {
+                    tracing::warn!(%error, session = %self.id, seq, "a spooled event could not be read");
+                    break;
+                }
+            }
+        }
+        let found = entries.first().map_or(first, |entry| entry.seq);
+        let gap = (found > position + 1).then_some(Gap { from: position + 1, to: found - 1 });
+        Batch { gap, entries }
+    }
+
+    fn fetch(&self, position: u64, max: usize) -> Batch {
+        self.from_ring(position, max).unwrap_or_else(|| self.from_spool(position, max))
+    }
+}
+
+/// A position in one session's log. Publishing never waits for it. Outlives unload and load of the session.
+#[derive(Debug)]
+pub struct Subscription {
+    log: Arc<Log>,
+    wake: watch::Receiver<u64>,
+    position: u64,
+    ahead: Option<Gap>,
+}
+
+impl Subscription {
+    /// A position at the end of `log`; it stands when this returns.
+    pub(crate) fn at_end(log: Arc<Log>) -> Self {
+        let wake = log.last.subscribe();
+        let position = log.next_seq().saturating_sub(1);
+        Self { log, wake, position, ahead: None }
+    }
+
+    /// The next events, at most `max` of them. Waits while there is none. Cancel safe: dropped, nothing is lost.
+    pub async fn next(&mut self, max: usize) -> Batch {
+        loop {
+            // Marked as seen before looking: what is published in between wakes again.
+            self.wake.borrow_and_update();
+            let batch = self.look(max).await;
+            if !batch.is_empty() {
+                return batch;
+            }
+            if self.wake.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    async fn look(&mut self, max: usize) -> Batch {
+        if self.ahead.is_none()
+            && let Some(batch) = self.log.from_ring(self.position, max)
+        {
+            return self.took(batch);
+        }
+        if self.ahead.is_some() {
+            return self.try_next(max);
+        }
+        let (log, position) = (self.log.clone(), self.position);
+        let spooled = tokio::task::spawn_blocking(move || log.from_spool(position, max)).await;
+        self.took(spooled.unwrap_or_default())
+    }
+
+    /// What is there now, without waiting; an empty batch if nothing is.
+    pub fn try_next(&mut self, max: usize) -> Batch {
+        if let Some(gap) = self.ahead.take() {
+            return Batch { gap: Some(gap), entries: Vec::new() };
+        }
+        let batch = self.log.fetch(self.position, max);
+        self.took(batch)
+    }
+
+    fn took(&mut self, batch: Batch) -> Batch {
+        if let Some(gap) = batch.gap {
+            self.position = self.position.max(gap.to);
+        }
+        if let Some(last) = batch.entries.last() {
+            self.position = last.seq;
+        }
+        batch
+    }
+
+    /// The seq of the last entry that was handed out, or where it began.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The seq of the last event that was published.
+    pub fn last(&self) -> u64 {
+        self.log.next_seq().saturating_sub(1)
+    }
+
+    /// The epoch of the session's seq space; empty before the first event.
+    pub fn epoch(&self) -> String {
+        self.log.epoch().to_string()
+    }
+
+    /// Moves the position: what comes next has a seq above `after`. Ahead of the log, the next batch tells a gap
+    /// and then goes on live (H15).
+    pub fn seek(&mut self, after: u64) {
+        let last = self.last();
+        self.position = after.min(last);
+        self.ahead = (after > last).then_some(Gap { from: last + 1, to: after });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use triplane_protocol::AgentEvent;
+
+    fn log(cap: usize) -> (tempfile::TempDir, Arc<Log>) {
+        let dir = tempfile::tempdir().unwrap();
+        let id = SessionId::parse("s").unwrap();
+        let log = Log::new(dir.path().into(), id, 1, "e", cap, 1 << 20);
+        (dir, Arc::new(log))
+    }
+
+    fn publish(log: &Log, count: u64) {
+        let from = log.next_seq();
+        let entries: Vec<_> = (from..from + count)
+            .map(|seq| Arc::new(Entry::new(seq, AgentEvent::LlmDelta { text: seq.to_string() })))
+            .collect();
+        log.publish(&entries);
+    }
+
+    fn seqs(batch: &Batch) -> (Option<(u64, u64)>, Vec<u64>) {
+        (batch.gap.map(|gap| (gap.from, gap.to)), batch.entries.iter().map(|entry| entry.seq).collect())
+    }
+
+    #[test]
+    fn a_reader_goes_on_from_its_position() {
+        let (_dir, log) = log(10);
+        publish(&log, 2);
+        let mut reader = Subscription::at_end(log.clone());
+        assert_eq!(seqs(&reader.try_next(9)), (None, vec![]));
+        publish(&log, 3);
+        assert_eq!(seqs(&reader.try_next(2)), (None, vec![3, 4]));
+        assert_eq!(seqs(&reader.try_next(2)), (None, vec![5]));
+        reader.seek(1);
+        assert_eq!(seqs(&reader.try_next(9)), (None, vec![2, 3, 4, 5]));
+    }
+
+    #[test]
+    fn what_left_the_ring_is_a_gap_of_exact_size() {
+        let (_dir, log) = log(4);
+        let mut reader = Subscription::at_end(log.clone());
+        publish(&log, 10);
+        assert_eq!(seqs(&reader.try_next(9)), (Some((1, 6)), vec![]));
+        assert_eq!(seqs(&reader.try_next(9)), (None, vec![7, 8, 9, 10]));
+    }
+
+    #[test]
+    fn a_cursor_ahead_of_the_log_is_told_and_goes_on_live() {
+        let (_dir, log) = log(4);
+        publish(&log, 3);
+        let mut reader = Subscription::at_end(log.clone());
+        reader.seek(1000);
+        assert_eq!(seqs(&reader.try_next(9)), (Some((4, 1000)), vec![]));
+        publish(&log, 1);
+        assert_eq!(seqs(&reader.try_next(9)), (None, vec![4]));
+    }
+
+    #[test]
+    fn large_events_leave_by_bytes() {
+        let (_dir, log) = log(4096);
+        let text = "x".repeat(400_000);
+        for seq in 1..=10 {
+            log.publish(&[Arc::new(Entry::new(seq, AgentEvent::LlmDelta { text: text.clone() }))]);
+        }
+        let ring = log.ring();
+        assert_eq!((ring.first(), ring.next_seq), (9, 11));
+        assert!(ring.bytes <= 1 << 20);
+    }
+
+    #[tokio::test]
+    async fn next_wakes_for_what_is_published_later() {
+        let (_dir, log) = log(4);
+        let mut reader = Subscription::at_end(log.clone());
+        let (batch, ()) = tokio::join!(reader.next(9), async { publish(&log, 1) });
+        assert_eq!(seqs(&batch), (None, vec![1]));
+    }
+
+    #[tokio::test]
+    async fn a_jump_after_an_unclean_end_is_a_gap() {
+        let (_dir, log) = log(4);
+        publish(&log, 2);
+        let mut reader = Subscription::at_end(log.clone());
+        log.resume(4097, "e");
+        assert_eq!(seqs(&reader.next(9).await), (Some((3, 4096)), vec![]));
+        publish(&log, 1);
+        assert_eq!(seqs(&reader.next(9).await), (None, vec![4097]));
+    }
+}

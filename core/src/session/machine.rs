@@ -1,0 +1,538 @@
+//! A session as a pure state machine: inputs in, effects out. No clock, no I/O, no randomness: ids and times come with the inputs.
+//!
+//! Invariants: one run at a time; a run ends exactly once; a permission request is resolved exactly once; nothing is
+//! published after `session_closed`; the queue of waiting prompts is bounded. Clauses: L15, L18, H14, H18, H19, H24, S15.
+//!
+//! Effects are carried out in order. What follows from a write comes only after it: an [`Effect::Append`] is the last effect
+//! of its step, and is answered by [`Input::Stored`] or [`Input::StoreFailed`] before anything else. So memory never has
+//! what the disk has not.
+
+use super::input::{Effect, FinishedTask, Input, Origin, PromptInput, Reply, Say, Step, Ticket};
+use crate::{
+    PlaneError,
+    agent::{RunError, RunOutcome, Settings},
+    plane::{Answered, Choice, TaskInfo, WhenBusy},
+    store::History,
+};
+use std::{collections::VecDeque, sync::Arc};
+use triplane_protocol::{
+    AgentEvent, ErrorCode, Message, MessageId, RequestId, Role, RunId, Stop, TaskId,
+    event::{CloseReason, OptionKind, Outcome, PermissionRequest, SettingsPatch, TaskState},
+    ir::Part,
+    record::{Record, RunState},
+};
+
+/// Background tasks that are kept in the list after their end.
+const ENDED_TASKS: usize = 64;
+
+/// The state of one live session.
+#[derive(Debug)]
+pub struct Machine {
+    /// What the transcript says, folded.
+    pub history: History,
+    /// Settings of the next turn.
+    pub settings: Settings,
+    phase: Phase,
+    waiting: VecDeque<(Ticket, PromptInput)>,
+    queue_cap: usize,
+    permissions: Vec<PermissionRequest>,
+    tasks: Vec<TaskInfo>,
+    handover: Vec<FinishedTask>,
+    closing: Option<CloseReason>,
+    closers: Vec<Ticket>,
+}
+
+/// What the session is doing.
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Running(Flight),
+    Closed,
+}
+
+/// The run in flight.
+#[derive(Debug)]
+struct Flight {
+    run_id: RunId,
+    /// Who prompted; nobody, when the plane itself began the run.
+    ticket: Option<Ticket>,
+    message_id: MessageId,
+    origin: Origin,
+    cancelling: bool,
+    cancel_waiters: Vec<Ticket>,
+    /// The outcome, once the agent gave it; kept for the case that its record cannot be written.
+    ended: Option<RunOutcome>,
+}
+
+impl Machine {
+    /// A session at rest. `queue_cap`: prompts that may wait.
+    pub fn new(history: History, settings: Settings, queue_cap: usize) -> Self {
+        Self {
+            history,
+            settings,
+            phase: Phase::Idle,
+            waiting: VecDeque::new(),
+            queue_cap,
+            permissions: Vec::new(),
+            tasks: Vec::new(),
+            handover: Vec::new(),
+            closing: None,
+            closers: Vec::new(),
+        }
+    }
+
+    /// Whether a run is in flight.
+    pub fn busy(&self) -> bool {
+        matches!(self.phase, Phase::Running(_))
+    }
+
+    /// Whether anything keeps it from being let go: a run, a waiting prompt, a running task.
+    pub fn occupied(&self) -> bool {
+        self.busy() || !self.waiting.is_empty() || self.tasks.iter().any(|task| task.state == TaskState::Running)
+    }
+
+    /// Whether it has ended.
+    pub fn closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// The run in flight.
+    pub fn run_id(&self) -> Option<&RunId> {
+        if let Phase::Running(flight) = &self.phase { Some(&flight.run_id) } else { None }
+    }
+
+    /// Pending permission requests, oldest first.
+    pub fn permissions(&self) -> &[PermissionRequest] {
+        &self.permissions
+    }
+
+    /// Background tasks, oldest first.
+    pub fn tasks(&self) -> &[TaskInfo] {
+        &self.tasks
+    }
+
+    /// How many prompts wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// One step. The effects are to be carried out in order.
+    pub fn step(&mut self, input: Input) -> Vec<Effect> {
+        let mut out = Vec::new();
+        match input {
+            Input::Prompt(ticket, prompt) => self.prompt(ticket, prompt, &mut out),
+            Input::Withdraw(ticket) => self.withdraw(ticket, &mut out),
+            Input::Cancel(ticket) => self.cancel(ticket, &mut out),
+            Input::Agent(run_id, say) => self.agent(&run_id, say, &mut out),
+            Input::Overdue(run_id) => self.overdue(&run_id, &mut out),
+            Input::Answer(ticket, request_id, answer) => {
+                let by = answer.by;
+                self.answer(ticket, &request_id, answer.choice, answer.reason, by, &mut out);
+            }
+            Input::Set(ticket, patch) => self.set(ticket, patch, &mut out),
+            Input::Record(ticket, record) => self.record(ticket, record, &mut out),
+            Input::TaskStarted(task) => self.task_started(task, &mut out),
+            Input::TaskEnded(id, state, text, at) => self.task_ended(&id, state, text, at, &mut out),
+            Input::Handover(prompt) => self.start_handover(prompt, &mut out),
+            Input::StopTask(ticket, id) => self.stop_task(ticket, &id, &mut out),
+            Input::Close(ticket, reason) => self.close(ticket, reason, &mut out),
+            Input::Stored(step, records) => self.stored(step, records, &mut out),
+            Input::StoreFailed(step, error) => self.store_failed(step, &error, &mut out),
+        }
+        out
+    }
+
+    fn prompt(&mut self, ticket: Ticket, prompt: PromptInput, out: &mut Vec<Effect>) {
+        if self.closing.is_some() || self.closed() {
+            out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
+        } else if !self.busy() {
+            self.start(Some(ticket), prompt, out);
+        } else if prompt.when_busy == WhenBusy::Refuse {
+            out.push(Effect::Refuse(ticket, |id| PlaneError::Busy(id.to_string())));
+        } else if self.waiting.len() >= self.queue_cap {
+            let text = format!("{} prompts wait already; let some of them end first", self.waiting.len());
+            out.push(Effect::Reply(ticket, Err(PlaneError::Overloaded(text))));
+        } else {
+            self.waiting.push_back((ticket, prompt));
+        }
+    }
+
+    fn withdraw(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
+        if let Some(at) = self.waiting.iter().position(|(waiting, _)| *waiting == ticket) {
+            self.waiting.remove(at);
+            out.push(Effect::Reply(ticket, Err(PlaneError::Cancelled)));
+        }
+    }
+
+    fn start(&mut self, ticket: Option<Ticket>, prompt: PromptInput, out: &mut Vec<Effect>) {
+        let PromptInput { run_id, message_id, parts, origin, at, .. } = prompt;
+        let message = Message::of(message_id.clone(), Role::User, parts, at);
+        let started = Record::Run { id: run_id.clone(), state: RunState::Started, stop: None };
+        self.phase = Phase::Running(Flight {
+            run_id,
+            ticket,
+            message_id,
+            origin,
+            cancelling: false,
+            cancel_waiters: Vec::new(),
+            ended: None,
+        });
+        let records = vec![started, Record::Message(message)];
+        out.push(Effect::Append { records, sync: true, then: Step::Start });
+    }
+
+    /// The start of the run is on disk: tell it and go.
+    fn started(&mut self, out: &mut Vec<Effect>) {
+        let Phase::Running(flight) = &self.phase else { return };
+        let text = self.history.messages.last().map(|message| message.plain_text()).unwrap_or_default();
+        let (id, run_id) = (flight.message_id.clone(), flight.run_id.clone());
+        out.push(Effect::Publish(AgentEvent::Status { busy: true }));
+        out.push(Effect::Publish(AgentEvent::UserMessage { id: id.clone(), text, origin: flight.origin }));
+        out.push(Effect::Accepted { ticket: flight.ticket, run_id: run_id.clone() });
+        let (history, settings) = (self.history.context(), self.settings.clone());
+        out.push(Effect::StartRun { run_id, message_id: id, history, settings });
+    }
+
+    fn cancel(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
+        match &mut self.phase {
+            Phase::Running(flight) => {
+                flight.cancel_waiters.push(ticket);
+                self.cancel_flight(out);
+            }
+            Phase::Idle | Phase::Closed => out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false)))),
+        }
+    }
+
+    /// Tells the agent to stop, once, and lets what it asked for expire.
+    fn cancel_flight(&mut self, out: &mut Vec<Effect>) {
+        self.expire_permissions(out);
+        if let Phase::Running(flight) = &mut self.phase
+            && !flight.cancelling
+        {
+            flight.cancelling = true;
+            out.push(Effect::CancelRun(flight.run_id.clone()));
+        }
+    }
+
+    fn expire_permissions(&mut self, out: &mut Vec<Effect>) {
+        for request in std::mem::take(&mut self.permissions) {
+            resolve(request.request_id, Outcome::Expired, None, None, None, out);
+        }
+    }
+
+    fn agent(&mut self, run_id: &RunId, say: Say, out: &mut Vec<Effect>) {
+        let Phase::Running(flight) = &self.phase else { return };
+        if flight.run_id != *run_id {
+            return;
+        }
+        let cancelling = flight.cancelling;
+        match say {
+            Say::Event(event) => out.push(Effect::Publish(event)),
+            Say::Message(message) => {
+                let records = vec![Record::Message(message)];
+                out.push(Effect::Append { records, sync: false, then: Step::Plain });
+            }
+            Say::Ask { request, answerable } => {
+                let id = request.request_id.clone();
+                out.push(Effect::Publish(AgentEvent::PermissionRequest(request.clone())));
+                if cancelling {
+                    resolve(id, Outcome::Expired, None, None, None, out);
+                } else if answerable {
+                    self.permissions.push(request);
+                } else {
+                    let why = "no connected front end can answer permission requests; choose another mode or save a rule";
+                    resolve(id, Outcome::Denied, None, Some(why.to_owned()), None, out);
+                }
+            }
+            Say::Ended(outcome) => self.end(outcome, out),
+        }
+    }
+
+    /// The run's end: stored first, then told.
+    fn end(&mut self, outcome: RunOutcome, out: &mut Vec<Effect>) {
+        self.expire_permissions(out);
+        if let Phase::Running(flight) = &mut self.phase {
+            let record = Record::Run { id: flight.run_id.clone(), state: RunState::Ended, stop: Some(outcome.stop) };
+            flight.ended = Some(outcome);
+            out.push(Effect::Append { records: vec![record], sync: true, then: Step::End });
+        }
+    }
+
+    /// Publishes `error`, `final` and `status`, answers everybody who waited, and goes on to what is next.
+    fn tell_end(&mut self, out: &mut Vec<Effect>) {
+        let Phase::Running(flight) = std::mem::replace(&mut self.phase, Phase::Idle) else { return };
+        let Some(outcome) = flight.ended else { return };
+        if let Some(error) = &outcome.error {
+            out.push(Effect::Publish(AgentEvent::Error {
+                code: error.code,
+                message: error.message.clone(),
+                retryable: error.retryable,
+            }));
+        }
+        out.push(Effect::Publish(AgentEvent::Final {
+            reply: outcome.reply.clone(),
+            usage: outcome.usage,
+            turns_used: outcome.turns,
+            stopped_reason: outcome.stop,
+            run_id: flight.run_id.clone(),
+        }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: false }));
+        out.push(Effect::Ended { run_id: flight.run_id, outcome });
+        for ticket in flight.cancel_waiters {
+            out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(true))));
+        }
+        self.next(out);
+    }
+
+    /// What comes after a run: the end, the results of background tasks, or the next prompt.
+    fn next(&mut self, out: &mut Vec<Effect>) {
+        if let Some(reason) = self.closing {
+            self.finish_close(reason, out);
+        } else if !self.handover.is_empty() {
+            out.push(Effect::WantHandover);
+        } else if let Some((ticket, prompt)) = self.waiting.pop_front() {
+            self.start(Some(ticket), prompt, out);
+        }
+    }
+
+    fn overdue(&mut self, run_id: &RunId, out: &mut Vec<Effect>) {
+        if self.run_id() == Some(run_id) {
+            out.push(Effect::DropRun(run_id.clone()));
+        }
+    }
+
+    fn answer(
+        &mut self,
+        ticket: Ticket,
+        request_id: &RequestId,
+        choice: Choice,
+        reason: Option<String>,
+        by: Option<String>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(at) = self.permissions.iter().position(|request| request.request_id == *request_id) else {
+            let what = "permission request";
+            let error = PlaneError::NotFound { what, id: request_id.to_string(), hint: " is pending" };
+            out.push(Effect::Reply(ticket, Err(error)));
+            return;
+        };
+        let Some(request) = self.permissions.get(at) else { return };
+        let chosen = match &choice {
+            Choice::Option(id) => request.options.iter().find(|option| option.id == *id),
+            Choice::Kind { allow, always } => {
+                let wanted = [kind_of(*allow, *always), kind_of(*allow, false)];
+                wanted.iter().find_map(|kind| request.options.iter().find(|option| option.kind == *kind))
+            }
+        };
+        let Some(option) = chosen.cloned() else {
+            let ids: Vec<&str> = request.options.iter().map(|option| option.id.as_str()).collect();
+            let text = format!("option: was not offered; offered are {}", ids.join(", "));
+            out.push(Effect::Reply(ticket, Err(PlaneError::InvalidParams(text))));
+            return;
+        };
+        let request = self.permissions.remove(at);
+        let allowed = option.kind.allows();
+        let outcome = if allowed { Outcome::Allowed } else { Outcome::Denied };
+        if option.kind.always() {
+            // Saved before the agent goes on, so that its next call already meets the rule.
+            out.push(Effect::SaveRule { ticket, request_id: request.request_id.clone(), allow: allowed });
+        } else {
+            let answered = Answered { allowed, persisted: None, error: None };
+            out.push(Effect::Reply(ticket, Ok(Reply::Answered(answered))));
+        }
+        resolve(request.request_id, outcome, Some(option.id), reason, by, out);
+    }
+
+    fn set(&mut self, ticket: Ticket, patch: SettingsPatch, out: &mut Vec<Effect>) {
+        if self.closed() {
+            out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
+            return;
+        }
+        out.push(Effect::Append { records: vec![Record::Set(patch)], sync: true, then: Step::Set(ticket) });
+    }
+
+    fn settings_stored(&mut self, ticket: Ticket, records: &[Record], out: &mut Vec<Effect>) {
+        for record in records {
+            let Record::Set(patch) = record else { continue };
+            if let Some(model) = &patch.model {
+                self.settings.model.clone_from(model);
+            }
+            self.settings.effort = patch.effort.or(self.settings.effort);
+            self.settings.mode = patch.mode.unwrap_or(self.settings.mode);
+            out.push(Effect::Publish(AgentEvent::SettingsChanged(patch.clone())));
+        }
+        out.push(Effect::Reply(ticket, Ok(Reply::Done)));
+    }
+
+    fn record(&mut self, ticket: Ticket, record: Record, out: &mut Vec<Effect>) {
+        out.push(Effect::Append { records: vec![record], sync: false, then: Step::Reply(ticket) });
+    }
+
+    fn stored(&mut self, step: Step, records: Vec<Record>, out: &mut Vec<Effect>) {
+        for record in &records {
+            self.history.apply(record);
+        }
+        match step {
+            Step::Start => self.started(out),
+            Step::End => self.tell_end(out),
+            Step::Set(ticket) => self.settings_stored(ticket, &records, out),
+            Step::Reply(ticket) => out.push(Effect::Reply(ticket, Ok(Reply::Done))),
+            Step::Plain => (),
+        }
+    }
+
+    fn task_started(&mut self, task: TaskInfo, out: &mut Vec<Effect>) {
+        let (task_id, title) = (task.id.clone(), task.title.clone());
+        self.tasks.push(task);
+        out.push(Effect::Publish(AgentEvent::TaskStart { task_id, title }));
+    }
+
+    fn task_ended(&mut self, id: &TaskId, state: TaskState, text: String, at: i64, out: &mut Vec<Effect>) {
+        if self.closed() {
+            return;
+        }
+        let Some(task) = self.tasks.iter_mut().find(|task| task.id == *id && task.state == TaskState::Running) else {
+            return;
+        };
+        task.state = state;
+        task.ended = Some(at);
+        let title = task.title.clone();
+        let ended = self.tasks.iter().filter(|task| task.state != TaskState::Running).count();
+        if ended > ENDED_TASKS
+            && let Some(oldest) = self.tasks.iter().position(|task| task.state != TaskState::Running)
+        {
+            self.tasks.remove(oldest);
+        }
+        out.push(Effect::Publish(AgentEvent::TaskEnd { task_id: id.clone(), state, text: text.clone() }));
+        // A task that somebody stopped has nothing to hand over: whoever stopped it knows.
+        if state != TaskState::Stopped && self.closing.is_none() {
+            self.handover.push(FinishedTask { id: id.clone(), title, state, text });
+            if !self.busy() {
+                out.push(Effect::WantHandover);
+            }
+        }
+    }
+
+    /// The run that hands finished tasks over; `prompt` brings the ids and the time.
+    fn start_handover(&mut self, mut prompt: PromptInput, out: &mut Vec<Effect>) {
+        if self.busy() || self.closing.is_some() || self.closed() || self.handover.is_empty() {
+            return;
+        }
+        let lines: Vec<String> = std::mem::take(&mut self.handover).iter().map(FinishedTask::tell).collect();
+        prompt.parts = vec![Part::text(lines.join("\n"))];
+        prompt.origin = Origin::Task;
+        self.start(None, prompt, out);
+    }
+
+    fn stop_task(&mut self, ticket: Ticket, id: &TaskId, out: &mut Vec<Effect>) {
+        if self.tasks.iter().any(|task| task.id == *id && task.state == TaskState::Running) {
+            out.push(Effect::StopTask(id.clone()));
+            out.push(Effect::Reply(ticket, Ok(Reply::Done)));
+        } else {
+            let error = PlaneError::NotFound { what: "running task", id: id.to_string(), hint: "" };
+            out.push(Effect::Reply(ticket, Err(error)));
+        }
+    }
+
+    fn close(&mut self, ticket: Ticket, reason: CloseReason, out: &mut Vec<Effect>) {
+        if self.closed() {
+            out.push(Effect::Reply(ticket, Ok(Reply::Done)));
+            return;
+        }
+        self.closers.push(ticket);
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(reason);
+        for (waiting, _) in std::mem::take(&mut self.waiting) {
+            out.push(Effect::Reply(waiting, Err(PlaneError::Closing)));
+        }
+        if self.busy() {
+            self.cancel_flight(out);
+        } else {
+            self.finish_close(reason, out);
+        }
+    }
+
+    fn finish_close(&mut self, reason: CloseReason, out: &mut Vec<Effect>) {
+        for task in &mut self.tasks {
+            if task.state == TaskState::Running {
+                task.state = TaskState::Stopped;
+                out.push(Effect::StopTask(task.id.clone()));
+                let (task_id, state) = (task.id.clone(), TaskState::Stopped);
+                out.push(Effect::Publish(AgentEvent::TaskEnd { task_id, state, text: "the session was closed".into() }));
+            }
+        }
+        out.push(Effect::Publish(AgentEvent::SessionClosed { reason }));
+        self.phase = Phase::Closed;
+        out.push(Effect::Closed { reason, closers: std::mem::take(&mut self.closers) });
+    }
+
+    /// The disk refused an append: what it stood for is told as failed, and nothing waits for it.
+    fn store_failed(&mut self, step: Step, error: &str, out: &mut Vec<Effect>) {
+        let message = format!("the transcript could not be written: {error}");
+        let failed = |ticket| Effect::Reply(ticket, Err(PlaneError::Internal(message.clone())));
+        match step {
+            // A run whose start could not be written never was.
+            Step::Start => {
+                if let Phase::Running(flight) = std::mem::replace(&mut self.phase, Phase::Idle) {
+                    out.extend(flight.ticket.map(failed));
+                }
+                self.next(out);
+            }
+            // A run whose end could not be written did not end well.
+            Step::End => {
+                if let Phase::Running(Flight { ended: Some(outcome), .. }) = &mut self.phase {
+                    outcome.stop = Stop::Error;
+                    outcome.error = Some(RunError { code: ErrorCode::Internal, message, retryable: true });
+                }
+                self.tell_end(out);
+            }
+            Step::Set(ticket) | Step::Reply(ticket) => out.push(failed(ticket)),
+            Step::Plain => {
+                out.push(Effect::Publish(AgentEvent::Error { code: ErrorCode::Internal, message, retryable: true }));
+                self.cancel_flight(out);
+            }
+        }
+    }
+
+    /// The history for people, oldest first.
+    pub fn messages(&self) -> Vec<Arc<Message>> {
+        self.history.messages.clone()
+    }
+}
+
+const fn kind_of(allow: bool, always: bool) -> OptionKind {
+    match (allow, always) {
+        (true, false) => OptionKind::AllowOnce,
+        (true, true) => OptionKind::AllowAlways,
+        (false, false) => OptionKind::RejectOnce,
+        (false, true) => OptionKind::RejectAlways,
+    }
+}
+
+fn resolve(
+    request_id: RequestId,
+    outcome: Outcome,
+    option: Option<String>,
+    reason: Option<String>,
+    by: Option<String>,
+    out: &mut Vec<Effect>,
+) {
+    let event = AgentEvent::PermissionResolved { request_id: request_id.clone(), outcome, reason: reason.clone(), by };
+    out.push(Effect::Publish(event));
+    out.push(Effect::Verdict { request_id, outcome, option, reason });
+}
+
+impl FinishedTask {
+    /// What the model is told.
+    fn tell(&self) -> String {
+        let how = match self.state {
+            TaskState::Done => "is done",
+            TaskState::Failed => "failed",
+            TaskState::Stopped => "was stopped",
+            TaskState::Running => "is running",
+        };
+        format!("Background task {} ({}) {how}: {}", self.id, self.title, self.text)
+    }
+}
