@@ -7,16 +7,21 @@
 //! - [`ir`]: the session as data: messages, parts, usage.
 //! - [`event`]: the facts of a session as they happen.
 //! - [`record`]: the lines of a transcript.
+//! - [`lich`]: the WebSocket wire.
+//! - [`strict`]: which JSON texts are refused, on every wire alike.
+//! - [`jsonrpc`]: JSON-RPC 2.0 as text.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
-//! - [`rest`]: the same for HTTP operations.
 
 pub mod code;
 pub mod event;
 pub mod failure;
 pub mod id;
 pub mod ir;
+pub mod jsonrpc;
+pub mod lich;
 pub mod record;
 pub mod rest;
+pub mod strict;
 pub mod table;
 
 pub use code::ErrorCode;
