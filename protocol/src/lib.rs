@@ -7,10 +7,13 @@
 //! - [`ir`]: the session as data: messages, parts, usage.
 //! - [`event`]: the facts of a session as they happen.
 //! - [`record`]: the lines of a transcript.
-//! - [`lich`]: the WebSocket wire.
 //! - [`strict`]: which JSON texts are refused, on every wire alike.
 //! - [`jsonrpc`]: JSON-RPC 2.0 as text.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
+//! - [`rest`]: the same for HTTP operations.
+//! - [`lich`]: the WebSocket wire.
+//! - [`larik`]: the HTTP wire.
+//! - [`schemas`], [`openapi`]: documents from the rows.
 
 pub mod code;
 pub mod event;
@@ -18,9 +21,12 @@ pub mod failure;
 pub mod id;
 pub mod ir;
 pub mod jsonrpc;
+pub mod larik;
 pub mod lich;
+pub mod openapi;
 pub mod record;
 pub mod rest;
+pub mod schemas;
 pub mod strict;
 pub mod table;
 

@@ -7,8 +7,8 @@
 
 mod text;
 
-use crate::{ErrorCode, failure::Failure};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use crate::{ErrorCode, failure::Failure, schemas::SchemaOf, strict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{borrow::Cow, future::Future};
 
@@ -188,9 +188,6 @@ pub struct ErrorBody {
     pub error: Failure,
 }
 
-/// How a schema is made.
-pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-
 /// One status that a row answers with when all is well.
 #[derive(Debug, Clone, Copy)]
 pub struct Success {
@@ -294,11 +291,15 @@ pub fn decode<M: Operation>(raw: &Raw<'_>) -> Result<Input<M>, Failure> {
 fn decode_body<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Failure> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| Failure::new(ErrorCode::InvalidParams, "the body is not UTF-8; send JSON in UTF-8"))?;
-    let text = text.trim_ascii();
-    if !text.is_empty() && !text.starts_with('{') {
+    let text = text.trim_matches([' ', '\t', '\n', '\r']);
+    if text.is_empty() {
+        return crate::table::decode(None);
+    }
+    strict::check(text).map_err(|fault| Failure::new(ErrorCode::InvalidParams, fault.message))?;
+    if !text.starts_with('{') {
         return Err(Failure::new(ErrorCode::InvalidParams, "the body must be a JSON object"));
     }
-    crate::table::decode((!text.is_empty()).then_some(text))
+    crate::table::decode(Some(text))
 }
 
 /// Decodes, handles, encodes: the one path that every call takes.

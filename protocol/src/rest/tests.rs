@@ -98,6 +98,13 @@ fn rows_dispatch_decode_and_encode() {
     assert_eq!(sum("newest=yes", ""), "invalid_params: newest: must be true or false");
     assert_eq!(sum("", r#"{"left":[1,"x"]}"#), r#"invalid_params: left[1]: invalid type: string "x", expected i64"#);
     assert_eq!(sum("", "[1]"), "invalid_params: the body must be a JSON object");
+    assert_eq!(sum("", r#"{"left":[],"left":[1]}"#), "invalid_params: the key `left` is given twice");
+    assert!(sum("", r#"{"left":[1]"#).starts_with("invalid_params: EOF"), "cut short");
+    assert!(
+        sum("", r#"{"x":"\ud800"}"#).starts_with("invalid_params: "),
+        "a lone surrogate, in a member that is ignored"
+    );
+    assert!(sum("", r#"{"left":[1]} {}"#).starts_with("invalid_params: trailing"), "text after the value");
     assert_eq!(
         ask(Op::Sum, "id=a", "", b"{\"left\":[1]\xff}"),
         "invalid_params: the body is not UTF-8; send JSON in UTF-8"
