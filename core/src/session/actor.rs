@@ -70,6 +70,7 @@ enum Work {
 
 /// What woke the session's task.
 enum Woken {
+    #[expect(clippy::vec_box, reason = "the inbox is of boxes, so that an idle one is small")]
     Inputs(Vec<Box<Envelope>>),
     RunTaskEnded(Result<Option<Box<dyn LiveAgent>>, tokio::task::JoinError>),
     Overdue(RunId),

@@ -595,6 +595,8 @@ impl FinishedTask {
             TaskState::Stopped => "was stopped",
             TaskState::Running => "is running",
         };
-        format!("Background task {} ({}) {how}: {}", self.id, self.title, self.text)
+        // Set in, so that no line of it can pass for something that a user said.
+        let text = self.text.replace('\n', "\n  ");
+        format!("Background task {} ({}) {how}: {text}", self.id, self.title)
     }
 }
