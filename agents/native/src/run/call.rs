@@ -49,7 +49,7 @@ async fn permitted(desk: &Desk, call: &Call, prepared: Prepared) -> Outcome {
     match verdict {
         // A tool sees the cancel itself: it has children to end or a change to finish.
         Verdict::Allowed { .. } => prepared.work.await,
-        Verdict::Denied { reason } => Outcome::failed(format!("denied: {reason}")),
+        Verdict::Denied { reason, .. } => Outcome::failed(format!("denied: {reason}")),
         Verdict::Expired => Outcome::failed(CANCELLED.to_owned()),
     }
 }
