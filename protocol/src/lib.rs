@@ -7,11 +7,11 @@
 //! - [`ir`]: the session as data: messages, parts, usage.
 //! - [`event`]: the facts of a session as they happen.
 //! - [`record`]: the lines of a transcript.
-//! - [`lich`]: the WebSocket wire.
 //! - [`strict`]: which JSON texts are refused, on every wire alike.
 //! - [`jsonrpc`]: JSON-RPC 2.0 as text.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
 //! - [`rest`]: the same for HTTP operations.
+//! - [`lich`]: the WebSocket wire.
 //! - [`larik`]: the HTTP wire.
 //! - [`sepia`]: the stdio wire.
 //! - [`schemas`], [`openapi`], [`openrpc`]: documents from the rows.

@@ -103,7 +103,11 @@ impl Host for Fake {
         if hangs {
             std::future::pending::<()>().await;
         }
-        if denied { Verdict::Denied { reason: "not today".into() } } else { Verdict::Allowed { option: None } }
+        if denied {
+            Verdict::Denied { reason: "not today".into(), option: None }
+        } else {
+            Verdict::Allowed { option: None }
+        }
     }
 
     async fn before_change(&self, path: &Path) -> Result<Box<dyn Change>, String> {
