@@ -7,10 +7,14 @@
 //! - [`ir`]: the session as data: messages, parts, usage.
 //! - [`event`]: the facts of a session as they happen.
 //! - [`record`]: the lines of a transcript.
-//! - [`lich`]: the WebSocket wire.
 //! - [`strict`]: which JSON texts are refused, on every wire alike.
 //! - [`jsonrpc`]: JSON-RPC 2.0 as text.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
+//! - [`rest`]: the same for HTTP operations.
+//! - [`lich`]: the WebSocket wire.
+//! - [`larik`]: the HTTP wire.
+//! - [`sepia`]: the stdio wire.
+//! - [`schemas`], [`openapi`], [`openrpc`]: documents from the rows.
 
 pub mod code;
 pub mod event;
@@ -18,8 +22,14 @@ pub mod failure;
 pub mod id;
 pub mod ir;
 pub mod jsonrpc;
+pub mod larik;
 pub mod lich;
+pub mod openapi;
+pub mod openrpc;
 pub mod record;
+pub mod rest;
+pub mod schemas;
+pub mod sepia;
 pub mod strict;
 pub mod table;
 
