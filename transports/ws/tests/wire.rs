@@ -306,6 +306,59 @@ async fn the_number_of_requests_that_wait_is_bounded_and_an_abort_still_gets_thr
 }
 
 #[tokio::test]
+async fn a_clear_leaves_the_bytes_and_waits_its_turn() {
+    let lich = Lich::start().await;
+    let mut client = lich.client().await;
+    let id = client.create().await;
+    let path = lich.sessions.join(format!("{id}.jsonl"));
+    client.submit(1, &id, "wait").await;
+    client.until_event(&id).await;
+    client.request(2, "session.clear", json!({"session_id": id})).await;
+    client.request(3, "session.list", json!({})).await;
+    assert_eq!(client.reply().await["id"], 3);
+    lich.gate.add_permits(1);
+    let got = outcomes(&mut client, 2).await;
+    assert_eq!(got, [(json!(1), json!("completed")), (json!(2), json!({"session_id": id}))]);
+    let bytes = std::fs::read(&path).unwrap();
+    client.ask("session.clear", json!({"session_id": id})).await.unwrap();
+    assert!(std::fs::read(&path).unwrap() == bytes);
+    // A prompt after it is all that a resume then sees, beside the boundary.
+    client.ask("prompt.submit", json!({"session_id": id, "text": "after"})).await.unwrap();
+    assert!(std::fs::read(&path).unwrap().starts_with(&bytes));
+    let error = client.ask("session.clear", json!({"session_id": "nobody"})).await.unwrap_err();
+    assert_eq!(error["data"]["code"], "not_found");
+    lich.end().await;
+}
+
+#[tokio::test]
+async fn a_resume_forks_by_id_prefix_or_latest_and_leaves_the_original_alone() {
+    let lich = Lich::start().await;
+    let mut client = lich.client().await;
+    let id = client.create().await;
+    client.ask("prompt.submit", json!({"session_id": id, "text": "one"})).await.unwrap();
+    let path = lich.sessions.join(format!("{id}.jsonl"));
+    let bytes = std::fs::read(&path).unwrap();
+    for name in ["latest", &id, &id[..id.len() - 1]] {
+        let resumed = client.ask("session.resume", json!({"id": name, "source": "test"})).await.unwrap();
+        let fork = resumed["session_id"].as_str().unwrap().to_owned();
+        assert_ne!(fork, id);
+        assert_eq!((&resumed["resumed_id"], &resumed["message_count"]), (&json!(id), &json!(2)), "{name}");
+        let done = client.ask("prompt.submit", json!({"session_id": fork, "text": "two"})).await.unwrap();
+        assert_eq!(done["reply"], "two");
+        // The newest is the fork now; it goes, so that `latest` and the prefix mean the original again.
+        std::fs::remove_file(lich.sessions.join(format!("{fork}.jsonl"))).unwrap();
+    }
+    assert!(std::fs::read(&path).unwrap() == bytes);
+    for (wrong, code) in
+        [("", "invalid_params"), ("../x", "invalid_params"), ("a\0b", "invalid_params"), ("zzz", "not_found")]
+    {
+        let error = client.ask("session.resume", json!({"id": wrong})).await.unwrap_err();
+        assert_eq!(error["data"]["code"], code, "{wrong:?}");
+    }
+    lich.end().await;
+}
+
+#[tokio::test]
 async fn the_bag_cap_lets_the_least_recently_used_one_go() {
     let lich = Lich::with(|_, ws| ws.max_session_bags = 2).await;
     let mut client = lich.client().await;
