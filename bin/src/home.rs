@@ -3,11 +3,16 @@
 use crate::{exit::CommandError, settings::Settings};
 use std::sync::Arc;
 use triplane_core::{Plane, agent::Agent};
+use triplane_native::{NativeAgent, NativeConfig};
 use triplane_protocol::larik::{Provider, Sandbox};
 
 /// The agents of this build, the preferred one first.
 pub(crate) fn agents() -> Vec<Arc<dyn Agent>> {
-    Vec::new()
+    let shim = std::env::current_exe();
+    if let Err(error) = &shim {
+        tracing::warn!("{error}: this program's path is not known, so commands may outlive it when it is killed");
+    }
+    vec![Arc::new(NativeAgent::new(NativeConfig { shim: shim.ok(), ..NativeConfig::default() }))]
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

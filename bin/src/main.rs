@@ -21,6 +21,10 @@ use std::process::ExitCode;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
+    let mut argv = std::env::args_os();
+    if argv.nth(1).is_some_and(|first| first == triplane_native::shim::ARG) {
+        return triplane_native::shim::run_shim(argv);
+    }
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
