@@ -11,6 +11,7 @@
 //! - [`jsonrpc`]: JSON-RPC 2.0 as text.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
 //! - [`rest`]: the same for HTTP operations.
+//! - [`lich`]: the WebSocket wire.
 //! - [`larik`]: the HTTP wire.
 //! - [`sepia`]: the stdio wire.
 //! - [`schemas`], [`openapi`], [`openrpc`]: documents from the rows.
@@ -22,6 +23,7 @@ pub mod id;
 pub mod ir;
 pub mod jsonrpc;
 pub mod larik;
+pub mod lich;
 pub mod openapi;
 pub mod openrpc;
 pub mod record;

@@ -2,18 +2,26 @@
 //!
 //! - `lifecycle`: create, attach, detach, shutdown. `holds`: who keeps what live, and what goes first.
 //! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
+//! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
 //! - `types`: what the calls take and give.
 
+mod copies;
+mod files;
 mod holds;
 mod lifecycle;
 mod reads;
 mod runs;
 mod types;
+mod upkeep;
 
+pub use crate::session::input::ClearWhen;
+pub use copies::{Forked, Import};
+pub use files::{Restored, Skipped};
 pub use types::{
     Answer, Answered, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt, Run, RunResult,
     SessionDetail, SessionRow, TaskInfo, WhenBusy,
 };
+pub use upkeep::{Compacted, Rewind, Rewound, Undone};
 
 use crate::{
     PlaneError,
