@@ -2,7 +2,7 @@
 //!
 //! Invariants: reading never waits for a call that may wait for the client; it does wait while calls that end by themselves
 //! fill their budget, and while too much output waits. Replies to the lines of one read are written together. At the
-//! end every request that was read is answered, every `detached` is handed in, and only then the outbox is closed.
+//! end every request that was begun is answered, every `detached` is handed in, and only then the outbox is closed.
 //! Clauses: S01, S30, C05, C09, C14.
 
 use crate::{
@@ -160,8 +160,8 @@ where
             let reads = idle && !self.input_ended;
             let cost = self.parked.as_ref().map_or(0, |(_, cost)| *cost);
             let short = self.short.clone();
+            // Not biased: neither a flood of input nor one of events may starve the other.
             tokio::select! {
-                biased;
                 () = stop.cancelled() => return Ended::Stopped,
                 () = self.client.end.cancelled() => return Ended::Shutdown,
                 // Cancel safe: a write that was dropped has written nothing.
