@@ -358,9 +358,13 @@ impl Place {
     }
 
     fn enter<'a>(&self, file: &'a File) -> Result<Fence<'a>, StoreError> {
-        Fence::enter(file, PATIENCE).map_err(|err| match err.kind() {
-            io::ErrorKind::TimedOut => StoreError::Held(self.holder()),
-            _ => StoreError::Io { doing: "locking the session's fence", source: err },
+        Fence::enter(file, PATIENCE).map_err(|err| {
+            let stopped_inside = err.kind() == io::ErrorKind::TimedOut;
+            if stopped_inside {
+                StoreError::Held(self.holder())
+            } else {
+                StoreError::io("locking the session's fence")(err)
+            }
         })
     }
 
