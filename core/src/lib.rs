@@ -8,12 +8,14 @@
 //! - [`store`]: what is on disk: transcripts, spools, blobs, locks.
 //! - [`permission`]: modes, rules, and what is asked.
 //! - [`agent`]: what an agent, a store of sessions and a config look like from here.
+//! - [`node`]: who this machine is.
 //! - [`limits`]: every bound, with its reason. [`error`]: why a plane call fails.
 
 pub mod agent;
 pub mod error;
 pub mod feed;
 pub mod limits;
+pub mod node;
 pub mod permission;
 pub mod plane;
 pub mod session;

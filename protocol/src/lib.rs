@@ -13,7 +13,8 @@
 //! - [`rest`]: the same for HTTP operations.
 //! - [`lich`]: the WebSocket wire.
 //! - [`larik`]: the HTTP wire.
-//! - [`schemas`], [`openapi`]: documents from the rows.
+//! - [`sepia`]: the stdio wire.
+//! - [`schemas`], [`openapi`], [`openrpc`]: documents from the rows.
 
 pub mod code;
 pub mod event;
@@ -24,9 +25,11 @@ pub mod jsonrpc;
 pub mod larik;
 pub mod lich;
 pub mod openapi;
+pub mod openrpc;
 pub mod record;
 pub mod rest;
 pub mod schemas;
+pub mod sepia;
 pub mod strict;
 pub mod table;
 

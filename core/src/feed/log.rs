@@ -4,10 +4,9 @@
 //! seq after its position exactly once, or a gap that names what it will not get. Clauses: H15, H16, S23, C14.
 
 use super::{Batch, Entry, Gap};
-use crate::store;
+use crate::store::{SessionDir, SpoolPage};
 use std::{
     collections::VecDeque,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
@@ -19,7 +18,7 @@ const SPOOL_READ_BYTES: usize = 256 << 10;
 /// What is published of one session, live or not.
 #[derive(Debug)]
 pub(crate) struct Log {
-    dir: PathBuf,
+    dir: Arc<SessionDir>,
     id: SessionId,
     ring: Mutex<Ring>,
     last: watch::Sender<u64>,
@@ -43,7 +42,14 @@ impl Ring {
 }
 
 impl Log {
-    pub(crate) fn new(dir: PathBuf, id: SessionId, next_seq: u64, epoch: &str, cap_entries: usize, cap_bytes: usize) -> Self {
+    pub(crate) fn new(
+        dir: Arc<SessionDir>,
+        id: SessionId,
+        next_seq: u64,
+        epoch: &str,
+        cap_entries: usize,
+        cap_bytes: usize,
+    ) -> Self {
         let ring = Ring { entries: VecDeque::new(), bytes: 0, next_seq, epoch: epoch.into() };
         let last = watch::Sender::new(next_seq.saturating_sub(1));
         Self { dir, id, ring: Mutex::new(ring), last, cap_entries, cap_bytes }
@@ -102,13 +108,17 @@ impl Log {
     }
 
     /// What the spool has after `position`, up to where memory begins; what is in neither is a gap.
-    fn from_spool(&self, position: u64, max: usize) -> Batch {
-        let first = self.ring().first();
-        let lines = store::spool::read(&self.dir, &self.id, position, max, SPOOL_READ_BYTES).unwrap_or_else(|error| {
+    async fn from_spool(&self, position: u64, max: usize) -> Batch {
+        let (first, epoch) = {
+            let ring = self.ring();
+            (ring.first(), ring.epoch.clone())
+        };
+        let page = self.dir.replay(&self.id, position, max, SPOOL_READ_BYTES).await.unwrap_or_else(|error| {
             tracing::warn!(%error, session = %self.id, "the spool could not be read");
-            Vec::new()
+            SpoolPage::default()
         });
-        let old = lines.into_iter().take_while(|(seq, _)| *seq < first);
+        let same_space = *page.epoch == *epoch;
+        let old = page.events.into_iter().take_while(|(seq, _)| same_space && *seq < first);
         let mut entries: Vec<Arc<Entry>> = Vec::new();
         for (seq, line) in old {
             // Only a contiguous piece at a time: a hole in the spool is a gap of its own.
@@ -117,19 +127,12 @@ impl Log {
             }
             match Entry::from_line(seq, &line) {
                 Ok(entry) => entries.push(Arc::new(entry)),
-                Err(error) => {
-                    tracing::warn!(%error, session = %self.id, seq, "a spooled event could not be read");
-                    break;
-                }
+                Err(error) => tracing::warn!(%error, session = %self.id, seq, "a spooled event could not be read"),
             }
         }
         let found = entries.first().map_or(first, |entry| entry.seq);
         let gap = (found > position + 1).then_some(Gap { from: position + 1, to: found - 1 });
         Batch { gap, entries }
-    }
-
-    fn fetch(&self, position: u64, max: usize) -> Batch {
-        self.from_ring(position, max).unwrap_or_else(|| self.from_spool(position, max))
     }
 }
 
@@ -166,25 +169,19 @@ impl Subscription {
     }
 
     async fn look(&mut self, max: usize) -> Batch {
-        if self.ahead.is_none()
-            && let Some(batch) = self.log.from_ring(self.position, max)
-        {
-            return self.took(batch);
-        }
-        if self.ahead.is_some() {
+        if self.ahead.is_some() || self.log.ring().first() <= self.position + 1 {
             return self.try_next(max);
         }
-        let (log, position) = (self.log.clone(), self.position);
-        let spooled = tokio::task::spawn_blocking(move || log.from_spool(position, max)).await;
-        self.took(spooled.unwrap_or_default())
+        let batch = self.log.from_spool(self.position, max).await;
+        self.took(batch)
     }
 
-    /// What is there now, without waiting; an empty batch if nothing is.
+    /// What memory has, without waiting; an empty batch if it has nothing, or if [`Self::next`] must ask the disk.
     pub fn try_next(&mut self, max: usize) -> Batch {
         if let Some(gap) = self.ahead.take() {
             return Batch { gap: Some(gap), entries: Vec::new() };
         }
-        let batch = self.log.fetch(self.position, max);
+        let batch = self.log.from_ring(self.position, max).unwrap_or_default();
         self.took(batch)
     }
 
@@ -225,12 +222,14 @@ impl Subscription {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Durability;
     use triplane_protocol::AgentEvent;
 
     fn log(cap: usize) -> (tempfile::TempDir, Arc<Log>) {
         let dir = tempfile::tempdir().unwrap();
         let id = SessionId::parse("s").unwrap();
-        let log = Log::new(dir.path().into(), id, 1, "e", cap, 1 << 20);
+        let store = SessionDir::open(dir.path(), Durability::Flush).unwrap();
+        let log = Log::new(Arc::new(store), id, 1, "e", cap, 1 << 20);
         (dir, Arc::new(log))
     }
 
@@ -259,13 +258,13 @@ mod tests {
         assert_eq!(seqs(&reader.try_next(9)), (None, vec![2, 3, 4, 5]));
     }
 
-    #[test]
-    fn what_left_the_ring_is_a_gap_of_exact_size() {
+    #[tokio::test]
+    async fn what_left_the_ring_and_is_not_spooled_is_a_gap_of_exact_size() {
         let (_dir, log) = log(4);
         let mut reader = Subscription::at_end(log.clone());
         publish(&log, 10);
-        assert_eq!(seqs(&reader.try_next(9)), (Some((1, 6)), vec![]));
-        assert_eq!(seqs(&reader.try_next(9)), (None, vec![7, 8, 9, 10]));
+        assert_eq!(seqs(&reader.next(9).await), (Some((1, 6)), vec![]));
+        assert_eq!(seqs(&reader.next(9).await), (None, vec![7, 8, 9, 10]));
     }
 
     #[test]

@@ -5,8 +5,8 @@ mod node;
 
 pub(crate) use log::Log;
 pub use log::Subscription;
+pub(crate) use node::NodeFeed;
 pub use node::NodeSubscription;
-pub(crate) use node::{LiveMap, NodeFeed};
 
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
@@ -140,4 +140,3 @@ pub enum NodeItem {
         count: u64,
     },
 }
-

@@ -134,7 +134,10 @@ impl std::fmt::Debug for NodeSubscription {
 
 impl NodeSubscription {
     /// A position at the end of `feed`, and what `look` sees in the map at that very moment.
-    pub(crate) fn at_end<L: Send + Sync + 'static, T>(feed: &Arc<NodeFeed<L>>, look: impl FnOnce(&LiveMap<L>) -> T) -> (Self, T) {
+    pub(crate) fn at_end<L: Send + Sync + 'static, T>(
+        feed: &Arc<NodeFeed<L>>,
+        look: impl FnOnce(&LiveMap<L>) -> T,
+    ) -> (Self, T) {
         let map = feed.map();
         feed.readers.fetch_add(1, Ordering::AcqRel);
         let (position, seen) = (map.next, look(&map));

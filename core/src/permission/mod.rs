@@ -28,7 +28,9 @@ pub fn decide(mode: Mode, ask: &PermissionAsk, rule: Result<Option<bool>, ()>) -
     match (rule, mode) {
         (Ok(Some(false)), _) => Decision::Deny("a saved rule refuses it".into()),
         (Err(()), Mode::Plan | Mode::Default | Mode::AcceptEdits | Mode::Bypass) if !looks => Decision::Ask,
-        (_, Mode::Plan) if ask.kind != ToolKind::Read => Decision::Deny("the session is in plan mode: nothing is changed".into()),
+        (_, Mode::Plan) if ask.kind != ToolKind::Read => {
+            Decision::Deny("the session is in plan mode: nothing is changed".into())
+        }
         (Ok(Some(true)), _) | (_, Mode::Bypass) => Decision::Allow,
         _ if looks => Decision::Allow,
         (_, Mode::AcceptEdits) if ask.kind == ToolKind::Edit && !ask.outside => Decision::Allow,

@@ -1,156 +1,213 @@
 //! The handle that every transport calls: cheap to clone, one method a plane call.
-//! Invariant: a session is in the live map exactly between its attached/created and detached markers. Clauses: S26, C17.
+//!
+//! - `lifecycle`: create, attach, detach, shutdown. `holds`: who keeps what live, and what goes first.
+//! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
+//! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
+//! - `types`: what the calls take and give.
 
+mod copies;
+mod files;
+mod holds;
+mod lifecycle;
+mod reads;
+mod runs;
 mod types;
+mod upkeep;
 
+pub use crate::session::input::ClearWhen;
+pub use copies::{Forked, Import};
+pub use files::{Restored, Skipped};
 pub use types::{
     Answer, Answered, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt, Run, RunResult,
     SessionDetail, SessionRow, TaskInfo, WhenBusy,
 };
+pub use upkeep::{Compacted, Rewind, Rewound, Undone};
 
 use crate::{
     PlaneError,
-    agent::{Agent, Descriptor},
-    feed::{NodeSubscription, Subscription},
+    agent::{Agent, Descriptor, Settings},
+    feed::{Log, NodeFeed},
+    node::Node,
+    permission::RuleBook,
+    session::{Live, Services},
+    store::SessionDir,
 };
-use std::{sync::Arc, time::Duration};
-use triplane_protocol::{
-    Message, MessageId, RequestId, SessionId, TaskId,
-    event::{CloseReason, PermissionRequest, SettingsPatch},
+use holds::Holds;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use triplane_protocol::{SessionId, event::SettingsPatch, ir::Mode};
 
 /// All that one process serves.
-#[derive(Debug, Clone)]
-pub struct Plane {}
+#[derive(Clone)]
+pub struct Plane {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: PlaneConfig,
+    node: Node,
+    agents: Vec<Arc<dyn Agent>>,
+    services: Arc<Services>,
+    rules: RuleBook,
+    holds: Holds,
+    /// One lock an id, so that create, attach and detach of one session go one after another.
+    gates: Mutex<HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>>,
+    logs: Mutex<HashMap<SessionId, Weak<Log>>>,
+    uses: AtomicU64,
+    closing: CancellationToken,
+    closed: tokio::sync::Mutex<bool>,
+}
+
+impl std::fmt::Debug for Plane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plane").field("node", &self.inner.node.id).finish_non_exhaustive()
+    }
+}
 
 impl Plane {
     /// Opens the plane. Agents in order of preference: the first that can prompt is the default unless the config names one.
-    /// Errors: a directory that cannot be made or is not ours to write.
-    pub fn open(_config: PlaneConfig, _agents: Vec<Arc<dyn Agent>>) -> Result<Self, PlaneError> {
-        Ok(Self {})
+    /// Errors: a directory that cannot be made or is not ours to write; `UnknownAgent` for a default that is not there.
+    pub fn open(config: PlaneConfig, agents: Vec<Arc<dyn Agent>>) -> Result<Self, PlaneError> {
+        let node = Node::of(&config.home)?;
+        let dir = Arc::new(SessionDir::open(&config.session_dir, config.durability)?);
+        let services = Services {
+            dir,
+            feed: Arc::new(NodeFeed::new()),
+            limits: config.limits.clone(),
+            answerable: AtomicBool::new(false),
+            tracker: TaskTracker::new(),
+        };
+        let inner = Inner {
+            config,
+            node,
+            agents,
+            services: Arc::new(services),
+            rules: RuleBook::default(),
+            holds: Holds::default(),
+            gates: Mutex::default(),
+            logs: Mutex::default(),
+            uses: AtomicU64::new(1),
+            closing: CancellationToken::new(),
+            closed: tokio::sync::Mutex::new(false),
+        };
+        let plane = Self { inner: Arc::new(inner) };
+        if let Some(name) = &plane.inner.config.agent {
+            plane.agent(Some(name))?;
+        }
+        Ok(plane)
     }
 
     /// The config that it was opened with.
     pub fn config(&self) -> &PlaneConfig {
-        unreachable!()
+        &self.inner.config
     }
 
-    /// Registers a party that opens sessions (a transport); see [`HoldPolicy`]. Clause: C17.
-    pub fn hold(&self, _policy: HoldPolicy) -> Hold {
-        Hold {}
+    /// This machine's identity.
+    pub fn node(&self) -> &Node {
+        &self.inner.node
     }
 
-    /// Makes a session and makes it live: its empty transcript is on disk before this returns. Clauses: L05, H07, S14.
-    /// Errors: `UnknownAgent`, `NoAgent`, `InvalidParams` (model, cwd), `Overloaded` at the cap, `Closing`.
-    pub async fn create(&self, _hold: &Hold, _created: Created) -> Result<SessionDetail, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Loads a stored session under its own id, or adds `hold` to a live one. Errors: `NotFound`, `Locked`, `Closing`.
-    pub async fn attach(&self, _hold: &Hold, _id: &SessionId) -> Result<SessionDetail, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Ends a live session for all holds: its run is cancelled first. `false` when it was not live. The transcript stays.
-    pub async fn detach(&self, _id: &SessionId, _reason: CloseReason) -> Result<bool, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Every session of the store, newest write first (C13). `limit` rows after `cursor` (an opaque text of an earlier page).
-    pub async fn list(&self, _limit: Option<usize>, _cursor: Option<&str>) -> Result<ListPage, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// One session, live or stored. Errors: `NotFound`.
-    pub async fn get(&self, _id: &SessionId) -> Result<SessionDetail, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// A whole id, a unique prefix or `latest`, resolved. Errors: `NotFound`, `Ambiguous`, `InvalidParams`. Clause: L08.
-    pub async fn resolve(&self, _text: &str) -> Result<SessionId, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// All messages of a session, live or stored, oldest first. Errors: `NotFound`. Clause: H11.
-    pub async fn messages(&self, _id: &SessionId) -> Result<Vec<Arc<Message>>, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// A page of the history, newest page first, oldest first within it. Clause: S11.
-    pub async fn history(
-        &self,
-        _id: &SessionId,
-        _limit: Option<usize>,
-        _before: Option<&MessageId>,
-    ) -> Result<HistoryPage, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Takes a prompt for a live session. Returns once it is on disk and its run began (with [`WhenBusy::Queue`], once the
-    /// runs before it are done). Errors: `NotFound` when not live, `Busy`, `NoAgent`, `TooLarge`, `Overloaded`,
-    /// `Cancelled` when `armed` fired first. Dropped before it resolves: the run goes on if it had begun (C10).
-    pub async fn prompt(&self, _id: &SessionId, _prompt: Prompt) -> Result<Run, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Cancels the run in flight; `false` when nothing ran. Resolves once the run's end is published.
-    /// Its permission requests expire. Never reaches a later run. Clause: H19.
-    pub async fn cancel(&self, _id: &SessionId) -> Result<bool, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Pending permission requests of a session, or of the node. Clause: H20.
-    pub fn permissions(&self, _id: Option<&SessionId>) -> Result<Vec<(SessionId, PermissionRequest)>, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Answers a permission request; the first answer wins. Errors: `NotFound` for an unknown or answered request,
-    /// `InvalidParams` for an option that was not offered. Clauses: H21, S15.
-    pub async fn answer(&self, _id: &SessionId, _request: &RequestId, _answer: Answer) -> Result<Answered, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Changes settings, all or none. Errors: `InvalidParams` naming the field. Clause: H09.
-    pub async fn set(&self, _id: &SessionId, _patch: SettingsPatch) -> Result<SessionDetail, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Background tasks of a live session. Clause: H23.
-    pub fn tasks(&self, _id: &SessionId) -> Result<Vec<TaskInfo>, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// Stops a background task. Errors: `NotFound`.
-    pub async fn stop_task(&self, _id: &SessionId, _task: &TaskId) -> Result<(), PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// A position at the end of a session's log; it stands when this returns. Errors: `NotFound` unless live or stored.
-    pub async fn subscribe(&self, _id: &SessionId) -> Result<Subscription, PlaneError> {
-        Err(PlaneError::Closing)
-    }
-
-    /// A position at the end of the node's feed, and who is live at that moment. Clause: S24.
-    pub fn subscribe_node(&self) -> (NodeSubscription, Vec<SessionId>) {
-        (NodeSubscription {}, Vec::new())
-    }
-
-    /// Whether `id` is in the live map.
-    pub fn is_live(&self, _id: &SessionId) -> bool {
-        false
-    }
-
-    /// All agents.
+    /// All agents, in order of preference.
     pub fn agents(&self) -> Vec<Descriptor> {
-        Vec::new()
+        self.inner.agents.iter().map(|agent| agent.descriptor()).collect()
     }
 
     /// Resolves when shutdown has begun; transports end their streams then.
     pub async fn closing(&self) {
-        std::future::pending().await
+        self.inner.closing.cancelled().await;
     }
 
-    /// Shuts down: no new sessions or runs, runs may finish within `grace`, then they are cancelled; every session is
-    /// detached with reason `shutdown`. Idempotent; all callers wait for the end. Clauses: C09, L13.
-    pub async fn shutdown(&self, _grace: Duration) {}
+    /// The agent of this name, or the default one. Errors: `UnknownAgent`, `NoAgent`.
+    fn agent(&self, name: Option<&str>) -> Result<Arc<dyn Agent>, PlaneError> {
+        let agents = &self.inner.agents;
+        match name.or(self.inner.config.agent.as_deref()) {
+            Some(name) => agents.iter().find(|agent| agent.descriptor().id == name).cloned().ok_or_else(|| {
+                let known: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
+                PlaneError::UnknownAgent(format!("no agent `{name}`; there is {}", known.join(", ")))
+            }),
+            None => {
+                let prompts = |agent: &&Arc<dyn Agent>| agent.descriptor().can.prompt;
+                agents.iter().find(prompts).cloned().ok_or(PlaneError::NoAgent)
+            }
+        }
+    }
+
+    /// Settings of a session: what was asked for, else the plane's defaults, else the agent's.
+    fn settings(&self, agent: &dyn Agent, asked: &SettingsPatch) -> Settings {
+        let defaults = &self.inner.config.defaults;
+        let model = asked.model.clone().or_else(|| defaults.model.clone()).unwrap_or_else(|| agent.default_model());
+        Settings {
+            model,
+            effort: asked.effort.or(defaults.effort),
+            mode: asked.mode.or(defaults.mode).unwrap_or(Mode::Default),
+        }
+    }
+
+    /// Checks settings before anything is changed. Errors: `InvalidParams` naming the field.
+    fn check_settings(&self, agent: &dyn Agent, patch: &SettingsPatch) -> Result<(), PlaneError> {
+        if let Some(model) = &patch.model {
+            agent.check_model(model).map_err(|why| PlaneError::InvalidParams(format!("model: {why}")))?;
+        }
+        let limit = self.inner.services.limits.title_bytes;
+        match &patch.title {
+            Some(title) if title.len() > limit => {
+                Err(PlaneError::InvalidParams(format!("title: has at most {limit} bytes")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The live session of this id; marks it as used. Errors: `NotFound` with the hint to attach it.
+    fn live(&self, id: &SessionId) -> Result<Arc<Live>, PlaneError> {
+        let live = self.peek(id).ok_or_else(|| PlaneError::not_live(id))?;
+        live.used.store(self.inner.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Ok(live)
+    }
+
+    /// The live session of this id, without using it.
+    fn peek(&self, id: &SessionId) -> Option<Arc<Live>> {
+        self.inner.services.feed.map().sessions.get(id).cloned()
+    }
+
+    /// Whether `id` is in the live map.
+    pub fn is_live(&self, id: &SessionId) -> bool {
+        self.peek(id).is_some()
+    }
+
+    fn dir(&self) -> &Arc<SessionDir> {
+        &self.inner.services.dir
+    }
+
+    /// The log of a session, live or not; the same one for all who ask while somebody has it.
+    async fn log(&self, id: &SessionId, fresh: bool) -> Result<Arc<Log>, PlaneError> {
+        let known = |logs: &HashMap<SessionId, Weak<Log>>| logs.get(id).and_then(Weak::upgrade);
+        if let Some(log) = known(&self.logs()) {
+            return Ok(log);
+        }
+        let state = if fresh { None } else { self.dir().spool_state(id).await? };
+        let (next_seq, epoch) = state.map_or((1, String::new()), |state| (state.next_seq, state.epoch));
+        let mut logs = self.logs();
+        // Somebody may have been faster while the disk was asked.
+        if let Some(log) = known(&logs) {
+            return Ok(log);
+        }
+        let limits = &self.inner.services.limits;
+        let log = Log::new(self.dir().clone(), id.clone(), next_seq, &epoch, limits.ring_events, limits.ring_bytes);
+        let log = Arc::new(log);
+        if logs.len() >= 256 && logs.len().is_power_of_two() {
+            logs.retain(|_, log| log.strong_count() > 0);
+        }
+        logs.insert(id.clone(), Arc::downgrade(&log));
+        Ok(log)
+    }
+
+    fn logs(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Weak<Log>>> {
+        self.inner.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -44,13 +44,15 @@ pub struct HoldPolicy {
     pub cap: Option<usize>,
     /// How long a session may idle before the hold is let go. Clause: S29.
     pub idle_ttl: Option<Duration>,
+    /// How often it is looked for idle sessions; without it, every 30 s.
+    pub sweep: Option<Duration>,
     /// Whether its clients can answer permission requests; if no party can, they are denied at once. Clause: C11.
     pub answers: bool,
 }
 
 /// A registered party. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Hold {}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold(pub(crate) usize);
 
 /// What a new session is given.
 #[derive(Debug, Clone, Default)]

@@ -164,10 +164,6 @@ impl Live {
         Ok(rx)
     }
 
-    pub(crate) fn busy(&self) -> bool {
-        self.machine().busy()
-    }
-
     pub(crate) fn asks(&self) -> MutexGuard<'_, HashMap<RequestId, PendingAsk>> {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
     }

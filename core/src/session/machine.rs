@@ -7,7 +7,10 @@
 //! of its step, and is answered by [`Input::Stored`] or [`Input::StoreFailed`] before anything else. So memory never has
 //! what the disk has not.
 
-use super::input::{Effect, FinishedTask, Input, Origin, PromptInput, Reply, Say, Step, Ticket};
+use super::{
+    input::{Closing, Effect, FinishedTask, Input, Origin, PromptInput, Reply, Say, Step, Ticket},
+    upkeep::Squeeze,
+};
 use crate::{
     PlaneError,
     agent::{RunError, RunOutcome, Settings},
@@ -32,27 +35,31 @@ pub struct Machine {
     pub history: History,
     /// Settings of the next turn.
     pub settings: Settings,
-    phase: Phase,
+    pub(super) phase: Phase,
     waiting: VecDeque<(Ticket, PromptInput)>,
     queue_cap: usize,
     permissions: Vec<PermissionRequest>,
     tasks: Vec<TaskInfo>,
     handover: Vec<FinishedTask>,
-    closing: Option<CloseReason>,
+    pub(super) closing: Option<CloseReason>,
     closers: Vec<Ticket>,
+    /// Records that go out with the next write: what create was given, the end of a run that a crash cut off.
+    pub(super) unsaved: Vec<Record>,
 }
 
 /// What the session is doing.
 #[derive(Debug)]
-enum Phase {
+pub(super) enum Phase {
     Idle,
     Running(Flight),
+    Compacting(Squeeze),
+    Reserved,
     Closed,
 }
 
 /// The run in flight.
 #[derive(Debug)]
-struct Flight {
+pub(super) struct Flight {
     run_id: RunId,
     /// Who prompted; nobody, when the plane itself began the run.
     ticket: Option<Ticket>,
@@ -78,17 +85,32 @@ impl Machine {
             handover: Vec::new(),
             closing: None,
             closers: Vec::new(),
+            unsaved: Vec::new(),
         }
+    }
+
+    /// Has `record` written with the next prompt, not by itself: loading is not a write (C13).
+    pub fn write_later(&mut self, record: Record) {
+        self.history.apply(record.clone());
+        self.unsaved.push(record);
     }
 
     /// Whether a run is in flight.
     pub fn busy(&self) -> bool {
-        matches!(self.phase, Phase::Running(_))
+        matches!(self.phase, Phase::Running(_) | Phase::Compacting(_))
+    }
+
+    /// Whether a prompt could begin now.
+    pub(super) fn idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
     }
 
     /// Whether anything keeps it from being let go: a run, a waiting prompt, a running task.
     pub fn occupied(&self) -> bool {
-        self.busy() || !self.waiting.is_empty() || self.tasks.iter().any(|task| task.state == TaskState::Running)
+        self.busy()
+            || matches!(self.phase, Phase::Reserved)
+            || !self.waiting.is_empty()
+            || self.tasks.iter().any(|task| task.state == TaskState::Running)
     }
 
     /// Whether it has ended.
@@ -98,7 +120,11 @@ impl Machine {
 
     /// The run in flight.
     pub fn run_id(&self) -> Option<&RunId> {
-        if let Phase::Running(flight) = &self.phase { Some(&flight.run_id) } else { None }
+        match &self.phase {
+            Phase::Running(flight) => Some(&flight.run_id),
+            Phase::Compacting(squeeze) => Some(&squeeze.run_id),
+            Phase::Idle | Phase::Reserved | Phase::Closed => None,
+        }
     }
 
     /// Pending permission requests, oldest first.
@@ -131,11 +157,16 @@ impl Machine {
             }
             Input::Set(ticket, patch) => self.set(ticket, patch, &mut out),
             Input::Record(ticket, record) => self.record(ticket, record, &mut out),
+            Input::Clear(ticket, id, at, when) => self.clear(ticket, id, at, when, &mut out),
+            Input::Reserve(ticket) => self.reserve(ticket, &mut out),
+            Input::Release(ticket, records) => self.release(ticket, records, &mut out),
+            Input::Compact(ticket, run_id) => self.compact(ticket, run_id, &mut out),
+            Input::Compacted(run_id, result, id, at) => self.compacted(&run_id, result, id, at, &mut out),
             Input::TaskStarted(task) => self.task_started(task, &mut out),
             Input::TaskEnded(id, state, text, at) => self.task_ended(&id, state, text, at, &mut out),
             Input::Handover(prompt) => self.start_handover(prompt, &mut out),
             Input::StopTask(ticket, id) => self.stop_task(ticket, &id, &mut out),
-            Input::Close(ticket, reason) => self.close(ticket, reason, &mut out),
+            Input::Close(ticket, reason, when) => self.close(ticket, reason, when, &mut out),
             Input::Stored(step, records) => self.stored(step, records, &mut out),
             Input::StoreFailed(step, error) => self.store_failed(step, &error, &mut out),
         }
@@ -145,7 +176,7 @@ impl Machine {
     fn prompt(&mut self, ticket: Ticket, prompt: PromptInput, out: &mut Vec<Effect>) {
         if self.closing.is_some() || self.closed() {
             out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
-        } else if !self.busy() {
+        } else if self.idle() {
             self.start(Some(ticket), prompt, out);
         } else if prompt.when_busy == WhenBusy::Refuse {
             out.push(Effect::Refuse(ticket, |id| PlaneError::Busy(id.to_string())));
@@ -177,14 +208,15 @@ impl Machine {
             cancel_waiters: Vec::new(),
             ended: None,
         });
-        let records = vec![started, Record::Message(message)];
+        let mut records = self.unsaved.clone();
+        records.extend([started, Record::Message(message)]);
         out.push(Effect::Append { records, sync: true, then: Step::Start });
     }
 
     /// The start of the run is on disk: tell it and go.
     fn started(&mut self, out: &mut Vec<Effect>) {
         let Phase::Running(flight) = &self.phase else { return };
-        let text = self.history.messages.last().map(|message| message.plain_text()).unwrap_or_default();
+        let text = self.history.messages().last().map(|message| message.plain_text()).unwrap_or_default();
         let (id, run_id) = (flight.message_id.clone(), flight.run_id.clone());
         out.push(Effect::Publish(AgentEvent::Status { busy: true }));
         out.push(Effect::Publish(AgentEvent::UserMessage { id: id.clone(), text, origin: flight.origin }));
@@ -199,18 +231,26 @@ impl Machine {
                 flight.cancel_waiters.push(ticket);
                 self.cancel_flight(out);
             }
-            Phase::Idle | Phase::Closed => out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false)))),
+            Phase::Compacting(squeeze) => {
+                squeeze.cancel_waiters.push(ticket);
+                self.cancel_flight(out);
+            }
+            Phase::Idle | Phase::Reserved | Phase::Closed => {
+                out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false))));
+            }
         }
     }
 
     /// Tells the agent to stop, once, and lets what it asked for expire.
     fn cancel_flight(&mut self, out: &mut Vec<Effect>) {
         self.expire_permissions(out);
-        if let Phase::Running(flight) = &mut self.phase
-            && !flight.cancelling
-        {
-            flight.cancelling = true;
-            out.push(Effect::CancelRun(flight.run_id.clone()));
+        let (run_id, cancelling) = match &mut self.phase {
+            Phase::Running(flight) => (&flight.run_id, &mut flight.cancelling),
+            Phase::Compacting(squeeze) => (&squeeze.run_id, &mut squeeze.cancelling),
+            Phase::Idle | Phase::Reserved | Phase::Closed => return,
+        };
+        if !std::mem::replace(cancelling, true) {
+            out.push(Effect::CancelRun(run_id.clone()));
         }
     }
 
@@ -240,7 +280,8 @@ impl Machine {
                 } else if answerable {
                     self.permissions.push(request);
                 } else {
-                    let why = "no connected front end can answer permission requests; choose another mode or save a rule";
+                    let why =
+                        "no connected front end can answer permission requests; choose another mode or save a rule";
                     resolve(id, Outcome::Denied, None, Some(why.to_owned()), None, out);
                 }
             }
@@ -285,7 +326,7 @@ impl Machine {
     }
 
     /// What comes after a run: the end, the results of background tasks, or the next prompt.
-    fn next(&mut self, out: &mut Vec<Effect>) {
+    pub(super) fn next(&mut self, out: &mut Vec<Effect>) {
         if let Some(reason) = self.closing {
             self.finish_close(reason, out);
         } else if !self.handover.is_empty() {
@@ -369,14 +410,22 @@ impl Machine {
     }
 
     fn stored(&mut self, step: Step, records: Vec<Record>, out: &mut Vec<Effect>) {
-        for record in &records {
-            self.history.apply(record);
+        let known =
+            if matches!(step, Step::Start | Step::Compact) { std::mem::take(&mut self.unsaved).len() } else { 0 };
+        for record in records.iter().skip(known) {
+            self.history.apply(record.clone());
         }
         match step {
             Step::Start => self.started(out),
             Step::End => self.tell_end(out),
             Step::Set(ticket) => self.settings_stored(ticket, &records, out),
             Step::Reply(ticket) => out.push(Effect::Reply(ticket, Ok(Reply::Done))),
+            Step::Release(ticket) => {
+                out.push(Effect::Reply(ticket, Ok(Reply::Done)));
+                self.phase = Phase::Idle;
+                self.next(out);
+            }
+            Step::Compact => self.tell_compacted(out),
             Step::Plain => (),
         }
     }
@@ -407,7 +456,7 @@ impl Machine {
         // A task that somebody stopped has nothing to hand over: whoever stopped it knows.
         if state != TaskState::Stopped && self.closing.is_none() {
             self.handover.push(FinishedTask { id: id.clone(), title, state, text });
-            if !self.busy() {
+            if self.idle() {
                 out.push(Effect::WantHandover);
             }
         }
@@ -415,7 +464,7 @@ impl Machine {
 
     /// The run that hands finished tasks over; `prompt` brings the ids and the time.
     fn start_handover(&mut self, mut prompt: PromptInput, out: &mut Vec<Effect>) {
-        if self.busy() || self.closing.is_some() || self.closed() || self.handover.is_empty() {
+        if !self.idle() || self.closing.is_some() || self.handover.is_empty() {
             return;
         }
         let lines: Vec<String> = std::mem::take(&mut self.handover).iter().map(FinishedTask::tell).collect();
@@ -434,23 +483,21 @@ impl Machine {
         }
     }
 
-    fn close(&mut self, ticket: Ticket, reason: CloseReason, out: &mut Vec<Effect>) {
+    fn close(&mut self, ticket: Ticket, reason: CloseReason, when: Closing, out: &mut Vec<Effect>) {
         if self.closed() {
             out.push(Effect::Reply(ticket, Ok(Reply::Done)));
             return;
         }
         self.closers.push(ticket);
-        if self.closing.is_some() {
-            return;
-        }
-        self.closing = Some(reason);
+        let reason = *self.closing.get_or_insert(reason);
         for (waiting, _) in std::mem::take(&mut self.waiting) {
             out.push(Effect::Reply(waiting, Err(PlaneError::Closing)));
         }
-        if self.busy() {
-            self.cancel_flight(out);
-        } else {
-            self.finish_close(reason, out);
+        match (self.idle(), when) {
+            (true, _) => self.finish_close(reason, out),
+            // A reservation ends by itself; the close follows it.
+            (false, Closing::Now) => self.cancel_flight(out),
+            (false, Closing::AfterRun) => (),
         }
     }
 
@@ -460,7 +507,11 @@ impl Machine {
                 task.state = TaskState::Stopped;
                 out.push(Effect::StopTask(task.id.clone()));
                 let (task_id, state) = (task.id.clone(), TaskState::Stopped);
-                out.push(Effect::Publish(AgentEvent::TaskEnd { task_id, state, text: "the session was closed".into() }));
+                out.push(Effect::Publish(AgentEvent::TaskEnd {
+                    task_id,
+                    state,
+                    text: "the session was closed".into(),
+                }));
             }
         }
         out.push(Effect::Publish(AgentEvent::SessionClosed { reason }));
@@ -489,6 +540,12 @@ impl Machine {
                 self.tell_end(out);
             }
             Step::Set(ticket) | Step::Reply(ticket) => out.push(failed(ticket)),
+            Step::Release(ticket) => {
+                out.push(failed(ticket));
+                self.phase = Phase::Idle;
+                self.next(out);
+            }
+            Step::Compact => self.end_compaction(Err(PlaneError::Internal(message)), out),
             Step::Plain => {
                 out.push(Effect::Publish(AgentEvent::Error { code: ErrorCode::Internal, message, retryable: true }));
                 self.cancel_flight(out);
@@ -498,7 +555,7 @@ impl Machine {
 
     /// The history for people, oldest first.
     pub fn messages(&self) -> Vec<Arc<Message>> {
-        self.history.messages.clone()
+        self.history.messages().to_vec()
     }
 }
 

@@ -206,8 +206,14 @@ impl RunSink {
             tokens.insert(id.clone(), token.clone());
         }
         let output = TaskOutput::default();
-        let started =
-            TaskInfo { id: id.clone(), title, state: TaskState::Running, started: now_ms(), ended: None, output: output.clone() };
+        let started = TaskInfo {
+            id: id.clone(),
+            title,
+            state: TaskState::Running,
+            started: now_ms(),
+            ended: None,
+            output: output.clone(),
+        };
         self.live.tell(Input::TaskStarted(started)).await;
         let (live, task_id) = (self.live.clone(), id.clone());
         self.live.services.tracker.spawn(async move {

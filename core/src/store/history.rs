@@ -1,12 +1,17 @@
-//! The fold of a transcript: what people see, what the model sees, the settings and the checkpoints.
+//! The fold of a transcript: what people see, what the model sees, the settings, the checkpoints. Pure.
+//! Invariant: folding the lines of [`History::fork_lines`] gives the same projection again. Clauses: H11, L09, L10, C15.
 
 use serde_json::value::RawValue;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 use triplane_protocol::{
-    Message, MessageId, RunId, Usage,
+    CallId, Message, MessageId, Part, Role, RunId, Usage,
     event::SettingsPatch,
-    record::{Checkpoint, Header, Record},
+    ir::{Boundary, KnownPart},
+    record::{Checkpoint, Header, Record, RunState},
 };
+
+/// What the model is told of a call whose run ended first. FAULTS PC-11.
+const NO_RESULT: &str = "The call was interrupted; whether it took effect is not known.";
 
 /// A line whose type is not known here; it survives a fork. Clause: C15.
 #[derive(Debug, Clone)]
@@ -14,7 +19,7 @@ pub struct Unknown {
     /// How many messages of the projection stood before it.
     pub after: usize,
     /// The line as it came.
-    pub raw: Box<RawValue>,
+    pub raw: Arc<RawValue>,
 }
 
 /// One line that a fork or an import writes.
@@ -23,10 +28,10 @@ pub enum Line {
     /// A record that is known here.
     Record(Record),
     /// One that is not, as it came.
-    Raw(Box<RawValue>),
+    Raw(Arc<RawValue>),
 }
 
-/// Everything that a transcript tells, folded record by record. Cloning shares the messages.
+/// Everything that a transcript tells, folded record by record. A clone shares the messages.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     header: Option<Header>,
@@ -36,16 +41,40 @@ pub struct History {
     checkpoints: Vec<Checkpoint>,
     interrupted: Option<RunId>,
     updated: i64,
+    boundaries: u64,
     unknown: Vec<Unknown>,
 }
 
 impl History {
-    /// Takes one record in.
-    pub fn apply(&mut self, _record: Record) {}
+    /// Takes one record in. A rewind to a message that is not there changes nothing.
+    pub fn apply(&mut self, record: Record) {
+        match record {
+            Record::Session(header) => {
+                self.updated = self.updated.max(header.created);
+                self.header.get_or_insert(header);
+            }
+            Record::Message(message) => self.push(message),
+            Record::Boundary { why, summary, id, at } => {
+                self.boundaries += 1;
+                let id = id.unwrap_or_else(|| format!("boundary-{}", self.boundaries).into());
+                self.push(Message::of(id, Role::System, vec![Part::boundary(why, summary)], at));
+            }
+            Record::Rewind { to: None } => self.keep(0),
+            Record::Rewind { to: Some(id) } => {
+                if let Some(at) = self.position(&id) {
+                    self.keep(at + 1);
+                }
+            }
+            Record::Checkpoint(checkpoint) => self.checkpoint(checkpoint),
+            Record::Set(patch) => self.set(patch),
+            Record::Run { id, state: RunState::Started, .. } => self.interrupted = Some(id),
+            Record::Run { state: RunState::Ended, .. } => self.interrupted = None,
+        }
+    }
 
-    /// Keeps a line of an unknown type.
-    pub fn keep_unknown(&mut self, raw: Box<RawValue>) {
-        self.unknown.push(Unknown { after: self.messages.len(), raw });
+    /// Takes one in whose type is not known.
+    pub fn apply_unknown(&mut self, raw: Box<RawValue>) {
+        self.unknown.push(Unknown { after: self.messages.len(), raw: raw.into() });
     }
 
     /// The header; `None` while nothing was written, or when its line is damaged.
@@ -58,9 +87,25 @@ impl History {
         &self.messages
     }
 
-    /// What the model sees: from the last boundary on, a compaction's summary first, every call with a result.
+    /// What the model sees: what came after the last boundary, a compaction's summary first (as the user's words, under the
+    /// boundary's id). A call that never got a result gets an error as its result, so that a provider takes the history.
     pub fn context(&self) -> Vec<Arc<Message>> {
-        Vec::new()
+        let last = self.messages.iter().rposition(|message| boundary(message).is_some());
+        let (mut context, rest) = match last.and_then(|at| self.messages.split_at_checked(at)) {
+            Some((_, [message, rest @ ..])) => (summary_of(message).into_iter().collect::<Vec<_>>(), rest),
+            Some((_, [])) | None => (Vec::new(), self.messages.as_slice()),
+        };
+        context.reserve(rest.len());
+        let mut open = OpenCalls::default();
+        for message in rest {
+            if message.role != Role::Tool {
+                context.extend(open.close());
+            }
+            open.see(message);
+            context.push(message.clone());
+        }
+        context.extend(open.close());
+        context
     }
 
     /// Settings as they were last set.
@@ -73,17 +118,17 @@ impl History {
         self.usage
     }
 
-    /// Checkpoints of the messages that are still there, oldest first.
+    /// Checkpoints of the messages that are still there, oldest first; one a path and message.
     pub fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints
     }
 
-    /// A run that began and never ended.
+    /// A run that began and never ended. FAULTS PC-11.
     pub fn interrupted(&self) -> Option<&RunId> {
         self.interrupted.as_ref()
     }
 
-    /// Milliseconds since the epoch, of the last message, boundary or the creation.
+    /// Milliseconds since the epoch: the latest of the creation and every message.
     pub fn updated(&self) -> i64 {
         self.updated
     }
@@ -98,18 +143,151 @@ impl History {
         self.messages.iter().rposition(|message| message.id == *id)
     }
 
-    /// Without the trailing user messages. Clause: L09.
+    /// Without the trailing user messages, whose prompts were never answered. Clause: L09.
     pub fn filtered(&self) -> Self {
-        self.clone()
+        let answered = self.messages.iter().rposition(|message| message.role != Role::User);
+        self.truncated(answered.map_or(0, |at| at + 1))
     }
 
     /// Only the first `count` messages. Clause: H12.
-    pub fn truncated(&self, _count: usize) -> Self {
-        self.clone()
+    pub fn truncated(&self, count: usize) -> Self {
+        let mut shorter = self.clone();
+        shorter.keep(count);
+        shorter.interrupted = None;
+        shorter
     }
 
-    /// The lines of a fork: `header`, the settings, messages, boundaries, checkpoints and unknown lines.
+    /// The lines of a fork: `header`, settings, messages and boundaries under their ids with unknown lines in their places, checkpoints.
     pub fn fork_lines(&self, header: Header) -> Vec<Line> {
-        vec![Line::Record(Record::Session(header))]
+        let mut lines = vec![Line::Record(Record::Session(header))];
+        if self.settings != SettingsPatch::default() {
+            lines.push(Line::Record(Record::Set(self.settings.clone())));
+        }
+        let mut unknown = self.unknown.iter().peekable();
+        for (at, message) in self.messages.iter().enumerate() {
+            while let Some(line) = unknown.next_if(|line| line.after <= at) {
+                lines.push(Line::Raw(line.raw.clone()));
+            }
+            lines.push(Line::Record(message_record(message)));
+        }
+        lines.extend(unknown.map(|line| Line::Raw(line.raw.clone())));
+        lines.extend(self.checkpoints.iter().cloned().map(|checkpoint| Line::Record(Record::Checkpoint(checkpoint))));
+        lines
+    }
+
+    fn push(&mut self, message: Message) {
+        if message.role == Role::Assistant
+            && let Some(usage) = message.usage
+        {
+            self.usage += usage;
+        }
+        self.updated = self.updated.max(message.at);
+        self.messages.push(Arc::new(message));
+    }
+
+    fn keep(&mut self, count: usize) {
+        if count >= self.messages.len() {
+            return;
+        }
+        self.messages.truncate(count);
+        let kept: HashSet<&MessageId> = self.messages.iter().map(|message| &message.id).collect();
+        self.checkpoints.retain(|checkpoint| kept.contains(&checkpoint.message));
+        for line in &mut self.unknown {
+            line.after = line.after.min(count);
+        }
+    }
+
+    /// A path that a message changed more than once keeps what it was at first and takes what it is now.
+    fn checkpoint(&mut self, new: Checkpoint) {
+        let same = |old: &&mut Checkpoint| old.path == new.path && old.message == new.message;
+        match self.checkpoints.iter_mut().rev().find(same) {
+            Some(old) => old.after = new.after,
+            None => self.checkpoints.push(new),
+        }
+    }
+
+    fn set(&mut self, patch: SettingsPatch) {
+        let SettingsPatch { model, effort, mode, title } = patch;
+        let now = &mut self.settings;
+        now.model = model.or(now.model.take());
+        now.effort = effort.or(now.effort);
+        now.mode = mode.or(now.mode);
+        // An empty title takes the title away.
+        now.title = title.or(now.title.take()).filter(|title| !title.is_empty());
     }
 }
+
+/// What a boundary message says: alone in a system message.
+fn boundary(message: &Message) -> Option<(Boundary, Option<&str>)> {
+    match message.parts.as_slice() {
+        [Part::Known(KnownPart::Boundary { why, summary, .. })] if message.role == Role::System => {
+            Some((*why, summary.as_deref()))
+        }
+        _ => None,
+    }
+}
+
+fn summary_of(message: &Message) -> Option<Arc<Message>> {
+    match boundary(message)? {
+        (Boundary::Compact, Some(summary)) => {
+            Some(Arc::new(Message::text(message.id.clone(), Role::User, summary, message.at)))
+        }
+        (Boundary::Compact, None) | (Boundary::Clear, _) => None,
+    }
+}
+
+/// A boundary goes back to its own record, unless it came with members that the record has no place for.
+fn message_record(message: &Arc<Message>) -> Record {
+    match (boundary(message), message.parts.first()) {
+        (Some((why, summary)), Some(Part::Known(KnownPart::Boundary { extra, .. })))
+            if extra.is_empty() && message.extra.is_empty() =>
+        {
+            let (summary, id) = (summary.map(str::to_owned), Some(message.id.clone()));
+            Record::Boundary { why, summary, id, at: message.at }
+        }
+        _ => Record::Message(Message::clone(message)),
+    }
+}
+
+/// Calls of the last assistant message that have no result yet.
+#[derive(Default)]
+struct OpenCalls {
+    calls: Vec<CallId>,
+    asked_by: Option<Arc<Message>>,
+}
+
+impl OpenCalls {
+    fn see(&mut self, message: &Arc<Message>) {
+        for part in &message.parts {
+            match part {
+                Part::Known(KnownPart::Call { id, .. }) => {
+                    self.calls.push(id.clone());
+                    self.asked_by = Some(message.clone());
+                }
+                Part::Known(KnownPart::Result { id, .. }) => self.calls.retain(|open| open != id),
+                Part::Known(
+                    KnownPart::Text { .. }
+                    | KnownPart::Thinking { .. }
+                    | KnownPart::Image { .. }
+                    | KnownPart::File { .. }
+                    | KnownPart::Boundary { .. },
+                )
+                | Part::Other(_) => {}
+            }
+        }
+    }
+
+    /// The message that answers what nobody answered.
+    fn close(&mut self) -> Option<Arc<Message>> {
+        let asked_by = self.asked_by.take();
+        let calls = std::mem::take(&mut self.calls);
+        let asked_by = asked_by.filter(|_| !calls.is_empty())?;
+        let results = calls.into_iter().map(|id| Part::result(id, vec![Part::text(NO_RESULT)], true)).collect();
+        let id = format!("{}-interrupted", asked_by.id).into();
+        Some(Arc::new(Message::of(id, Role::Tool, results, asked_by.at)))
+    }
+}
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -1,7 +1,25 @@
-//! Every published event on disk, and the seqs that may be published.
+//! Every published event on disk, deltas included, and the seqs that may be published. Clauses: H15, H16; DESIGN §5.
+//! `<id>.events`, made with the first reservation, has a line each of
+//! `{"epoch":"16 hex","v":1}` (first), `{"reserve":N}` (seqs up to N may be published), `{"seq":N,…}` (an event),
+//! `{"end":N}` (closed cleanly after N).
+//! Invariant: a seq is published only after the reservation of its block is synced, so after an unclean end the session goes on
+//! past the block, and no seq is used twice. Event lines ascend in seq, so a reader finds its place by bisection.
+//! Events are written without a sync: a power cut may take the last ones, never a number twice.
 
-use super::error::StoreError;
+use super::{
+    Ground,
+    error::StoreError,
+    files::{self, Access},
+    lock::SessionLock,
+    spool_read as read,
+};
 use bytes::Bytes;
+use std::{
+    fs::{self, File},
+    io,
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// How many seqs one synced line reserves.
 pub const BLOCK: u64 = 4096;
@@ -30,38 +48,201 @@ pub struct SpoolPage {
     pub more: bool,
 }
 
-/// The spool of one live session.
+/// The spool of one live session, under its lock.
 #[derive(Debug)]
-pub struct Spool {}
+pub struct Spool {
+    path: PathBuf,
+    lock: Arc<SessionLock>,
+    ground: Arc<Ground>,
+    cap: u64,
+    epoch: String,
+    /// `None` until the first reservation of a new seq space.
+    file: Option<Arc<File>>,
+    len: u64,
+    /// A failed write could not be taken back: the file is longer than `len`.
+    ragged: bool,
+    reserved: u64,
+    /// No seq up to here may be used again.
+    floor: u64,
+    last_seq: u64,
+    /// Whether a reservation stands that a clean end would shorten.
+    open_block: bool,
+}
 
 impl Spool {
-    /// The last seq that may be published; reserve before going past it.
-    pub fn reserved(&self) -> u64 {
-        0
+    /// Opens what is there; a torn last line is cut off. Blocking. A missing or headless file is a new seq space.
+    pub(super) fn open(
+        path: PathBuf,
+        lock: Arc<SessionLock>,
+        ground: Arc<Ground>,
+        cap: u64,
+    ) -> Result<(Self, SpoolState), StoreError> {
+        let opening = |source| StoreError::Io { doing: "opening the spool", source };
+        let found = match files::open(&path, Access::Write) {
+            Ok(file) => {
+                files::tighten(&file).map_err(opening)?;
+                read::look(&file).map_err(opening)?.map(|found| (file, found))
+            }
+            Err(err) if err.kind() == io::ErrorKind::NotFound => None,
+            Err(err) => return Err(opening(err)),
+        };
+        let mut spool = Self {
+            path,
+            lock,
+            ground,
+            cap,
+            epoch: files::random_hex().map_err(opening)?,
+            file: None,
+            len: 0,
+            ragged: false,
+            reserved: 0,
+            floor: 0,
+            last_seq: 0,
+            open_block: false,
+        };
+        let mut oldest_seq = 0;
+        if let Some((file, found)) = found {
+            let length = file.metadata().map_err(opening)?.len();
+            if length > found.len {
+                spool.lock.fenced_write(|| file.set_len(found.len).map_err(opening))?;
+            }
+            oldest_seq = found.oldest_seq;
+            spool.floor = found.floor;
+            spool.reserved = found.floor;
+            spool.open_block = !found.ended;
+            spool.last_seq = found.last_seq;
+            spool.len = found.len;
+            spool.epoch = found.epoch;
+            spool.file = Some(Arc::new(file));
+        }
+        let (epoch, next_seq, last_seq) = (spool.epoch.clone(), spool.floor + 1, spool.last_seq);
+        Ok((spool, SpoolState { epoch, next_seq, last_seq, oldest_seq }))
     }
 
-    /// Makes sure that all seqs up to `upto` may be published: written and synced when this resolves.
-    pub async fn reserve(&mut self, _upto: u64) -> Result<(), StoreError> {
+    /// The seq space.
+    pub fn epoch(&self) -> &str {
+        &self.epoch
+    }
+
+    /// The last seq that may be published; [`reserve`](Self::reserve) before going past it.
+    pub fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Makes sure that all seqs up to `upto` may be published: on the disk when this resolves, whatever the store promises else.
+    /// Cancel: dropped, nothing is reserved that can be relied on.
+    pub async fn reserve(&mut self, upto: u64) -> Result<(), StoreError> {
+        if upto <= self.reserved {
+            return Ok(());
+        }
+        let reserve = upto.max(self.reserved + BLOCK);
+        let mut text = String::new();
+        if self.file.is_none() {
+            let file = files::open(&self.path, Access::Create).map_err(StoreError::io("making the spool"))?;
+            self.lock.fenced_write(|| file.set_len(0).map_err(StoreError::io("making the spool")))?;
+            self.file = Some(Arc::new(file));
+            self.len = 0;
+        }
+        if self.len == 0 {
+            text = format!("{{\"epoch\":\"{}\",\"v\":1}}\n", self.epoch);
+        }
+        text.push_str(&format!("{{\"reserve\":{reserve}}}\n"));
+        let file = self.put(text.as_bytes())?;
+        // The next open must go past the block even if the sync says no: the line may be on the disk.
+        self.open_block = true;
+        self.ground.committer.sync(&file).await.map_err(StoreError::io("syncing the spool"))?;
+        self.reserved = reserve;
         Ok(())
     }
 
-    /// Writes published events, as (seq, JSON object), in one write, without a sync.
-    pub fn append(&mut self, _events: &[(u64, &[u8])]) -> Result<(), StoreError> {
+    /// Writes published events, as (seq, JSON object on one line), in one write, without a sync. On an error none of them is there.
+    /// Errors: `Fenced`; `Io`; `Corrupt` for a seq that is not reserved or not above the last one, or for text that is no such object.
+    pub fn append(&mut self, events: &[(u64, &[u8])]) -> Result<(), StoreError> {
+        let mut last = self.last_seq;
+        let mut text = Vec::with_capacity(events.iter().map(|(_, event)| event.len() + 32).sum());
+        for (seq, event) in events {
+            if *seq <= last || *seq > self.reserved {
+                return Err(StoreError::Corrupt(format!("event {seq} is out of its order or its reservation")));
+            }
+            last = *seq;
+            let rest =
+                event.strip_prefix(b"{").filter(|rest| rest.ends_with(b"}") && memchr::memchr(b'\n', rest).is_none());
+            let rest = rest.ok_or_else(|| StoreError::Corrupt(format!("event {seq} is no object on one line")))?;
+            text.extend_from_slice(format!("{{\"seq\":{seq}").as_bytes());
+            if rest != b"}" {
+                text.push(b',');
+            }
+            text.extend_from_slice(rest);
+            text.push(b'\n');
+        }
+        if !text.is_empty() {
+            self.put(&text)?;
+            self.last_seq = last;
+        }
         Ok(())
     }
 
     /// Whether the file is over its cap: call [`trim`](Self::trim) when there is time.
     pub fn oversize(&self) -> bool {
-        false
+        self.len > self.cap
     }
 
-    /// Lets the older half go.
+    /// Lets the older half go if the file is over its cap. Readers then see a gap. Cancel: dropped, the old file may still be in use here:
+    /// drop the spool too.
     pub async fn trim(&mut self) -> Result<(), StoreError> {
+        let Some(file) = self.file.clone().filter(|_| self.oversize()) else { return Ok(()) };
+        let tail = read::control_line("reserve", self.reserved);
+        let (path, lock, from, len, epoch) =
+            (self.path.clone(), self.lock.clone(), self.len - self.cap / 2, self.len, self.epoch.clone());
+        let trimmed = tokio::task::spawn_blocking(move || {
+            let temp = files::temp_path(&path).map_err(StoreError::io("trimming the spool"))?;
+            let done = read::copy_tail(&file, from..len, &epoch, &tail, &temp)
+                .map_err(StoreError::io("trimming the spool"))
+                .and_then(|new| {
+                    let rename = || fs::rename(&temp, &path).map_err(StoreError::io("trimming the spool"));
+                    lock.fenced_write(rename).map(|()| new)
+                });
+            if done.is_err() {
+                _ = fs::remove_file(&temp);
+            }
+            done
+        });
+        let (new, len) = trimmed.await.map_err(|err| StoreError::Corrupt(err.to_string()))??;
+        self.file = Some(Arc::new(new));
+        self.len = len;
+        self.ragged = false;
         Ok(())
     }
 
-    /// Ends it cleanly: `last` is the last seq that was published, so that the next open goes on after it.
-    pub fn close(self, _last: u64) -> Result<(), StoreError> {
+    /// Ends it cleanly: `last` is the last seq that was published (0: none), so that the next open goes on right after it.
+    pub fn close(mut self, last: u64) -> Result<(), StoreError> {
+        if self.open_block {
+            let end = last.max(self.last_seq).max(self.floor);
+            self.put(read::control_line("end", end).as_bytes())?;
+        }
         Ok(())
+    }
+
+    fn put(&mut self, text: &[u8]) -> Result<Arc<File>, StoreError> {
+        let writing = |source| StoreError::Io { doing: "writing the spool", source };
+        let file = self.file.clone().ok_or_else(|| StoreError::Corrupt("the spool has no reservation".into()))?;
+        let lock = self.lock.clone();
+        lock.fenced_write(|| {
+            if self.ragged {
+                file.set_len(self.len).map_err(writing)?;
+                self.ragged = false;
+            }
+            if let Err(err) = files::write_at(&file, text, self.len) {
+                self.ragged = file.set_len(self.len).is_err();
+                return Err(writing(err));
+            }
+            self.len += text.len() as u64;
+            Ok(())
+        })?;
+        Ok(file)
     }
 }
+
+#[cfg(test)]
+#[path = "spool_tests.rs"]
+mod tests;

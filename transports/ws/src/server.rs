@@ -1,6 +1,6 @@
 //! Listening: accepts, judges the handshake, and hands the stream to a socket's task.
 //! Invariant: a stream leaves HTTP only with a 101 of ours; every task is tracked, and ends with the server. HTTP is spoken by
-//! hyper's own connection, timer installed, one request a connection. Clauses: C06, C09, L21, L22.
+//! hyper's own connection, timer installed, and every answer but a 101 closes. Clauses: C06, C09, L21, L22.
 
 use crate::{
     WsLimits,
@@ -116,7 +116,6 @@ async fn upgrade<F: Front>(shared: &Shared<F>, stream: TcpStream) -> Option<(Tcp
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(shared.limits.handshake)
-        .keep_alive(false)
         .max_headers(HEADERS)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)

@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
-    time::{Instant, Sleep, sleep_until, timeout_at},
+    time::{Instant, Sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::{
     WebSocketStream,
@@ -122,8 +122,10 @@ pub(crate) async fn run<S, P>(
 /// Why a socket ends.
 #[derive(Debug)]
 enum End {
-    /// The peer closed, or is gone; there is nobody to tell.
+    /// The peer closed; its close frame is answered.
     Over,
+    /// The peer is gone; there is nobody to tell.
+    Gone,
     /// We close, and say why.
     Close(CloseFrame),
     /// We close on a reader that does not read.
@@ -219,7 +221,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                         return Poll::Ready(Step::Drained);
                     }
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(Step::End(End::Over)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Step::End(End::Gone)),
                 // A reader that is slow can still say stop.
                 Poll::Pending if may_read && !read_first => {
                     if let Poll::Ready(read) = self.poll_read(cx) {
@@ -294,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         // What a slow reader does not read it cannot answer either: its stall is the judge, not its silence.
         if !self.blocked && now >= heard + limits.silence {
             tracing::debug!("a client fell silent");
-            return Some(End::Over);
+            return Some(End::Gone);
         }
         if drain_by.is_some_and(|by| now >= by) {
             return Some(End::Close(frame(CloseCode::Away, "the server stops")));
@@ -319,6 +321,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// The closing handshake, as far as the other side goes along with it.
     async fn part(&mut self, end: End, limits: &WsLimits) {
         let (close, patience) = match end {
+            End::Gone => return,
             End::Over => (None, limits.closing),
             End::Close(close) => (Some(close), limits.closing),
             End::Stalled => {
@@ -326,22 +329,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 (Some(frame(CloseCode::Again, "too slow")), limits.parting)
             }
         };
-        let by = Instant::now() + patience;
-        let parting = async {
+        let tell = async {
             if let Some(close) = close {
                 std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_ready(cx)).await.ok()?;
                 Pin::new(&mut self.ws).start_send(Message::Close(Some(close))).ok()?;
             }
-            std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_flush(cx)).await.ok()?;
-            // What the client still says is read to its own close frame, or thrown away below.
-            while let Some(Ok(_)) = std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_next(cx)).await {}
-            Some(())
+            std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_flush(cx)).await.ok()
         };
-        let told = timeout_at(by, parting).await;
-        if matches!(told, Ok(Some(()))) {
-            let stream = self.ws.get_mut();
-            let _ = timeout_at(Instant::now() + limits.closing, discard(stream)).await;
+        if !matches!(timeout(patience, tell).await, Ok(Some(()))) {
+            return;
         }
+        let agree = async {
+            // Up to the client's own close frame; after a fault of its own it is read no further, and the rest thrown away.
+            while let Some(Ok(_)) = std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_next(cx)).await {}
+            discard(self.ws.get_mut()).await
+        };
+        // Whether it agrees makes no difference.
+        let _ = timeout(limits.closing, agree).await;
     }
 }
 
@@ -365,7 +369,7 @@ fn failed(err: &Error) -> End {
         Error::Capacity(_) => End::Close(frame(CloseCode::Size, "the message is too large")),
         Error::Utf8(_) => End::Close(frame(CloseCode::Invalid, "a text message must be UTF-8")),
         Error::Protocol(tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
-            End::Over
+            End::Gone
         }
         Error::Protocol(_) => End::Close(frame(CloseCode::Protocol, "this is no WebSocket frame")),
         // There is nobody left to be told.
@@ -377,7 +381,7 @@ fn failed(err: &Error) -> End {
         | Error::AttackAttempt
         | Error::Url(_)
         | Error::Http(_)
-        | Error::HttpFormat(_) => End::Over,
+        | Error::HttpFormat(_) => End::Gone,
     }
 }
 

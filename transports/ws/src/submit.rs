@@ -4,7 +4,6 @@
 
 use crate::{connection::Client, outbox::Outbox};
 use bytes::Bytes;
-use serde::Serialize;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use triplane_common::{framing::WS_TEXT, rpc::Armed};
 use triplane_core::{
@@ -119,26 +118,29 @@ async fn forward(outbox: &Outbox, id: &SessionId, batch: Batch) -> Result<bool, 
     Ok(false)
 }
 
-/// The whole notification, as every socket gets it.
+/// The whole notification, as every socket gets it. The id's grammar leaves nothing to be escaped.
 fn encode(id: &SessionId, entry: &Entry) -> Bytes {
-    #[derive(Serialize)]
-    struct Notification<'a> {
-        jsonrpc: &'static str,
-        method: &'static str,
-        params: Params<'a>,
-    }
-    #[derive(Serialize)]
-    struct Params<'a> {
-        session_id: &'a SessionId,
-        event: &'a AgentEvent,
-    }
-    let params = Params { session_id: id, event: &entry.event };
-    match serde_json::to_vec(&Notification { jsonrpc: "2.0", method: EVENT, params }) {
-        Ok(text) => text.into(),
-        Err(err) => {
-            // Maps with string keys, numbers and strings: it does not happen.
-            tracing::error!(session = %id, seq = entry.seq, error = %err, "an event could not be encoded");
-            Bytes::from_static(br#"{"jsonrpc":"2.0","method":"event","params":{}}"#)
-        }
+    let head = format!(r#"{{"jsonrpc":"2.0","method":"{EVENT}","params":{{"session_id":"{id}","event":"#);
+    let mut text = Vec::with_capacity(head.len() + entry.json.len() + 2);
+    text.extend_from_slice(head.as_bytes());
+    text.extend_from_slice(&entry.json);
+    text.extend_from_slice(b"}}");
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use triplane_protocol::lich::EventParams;
+
+    #[test]
+    fn an_event_is_encoded_as_its_notification() {
+        let id = SessionId::parse("ses_a.b-c").unwrap();
+        let event = AgentEvent::LlmDelta { text: "\"x\"\n".into() };
+        let text = encode(&id, &Entry::new(7, event.clone()));
+        let mut read: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!((&read["jsonrpc"], &read["method"]), (&"2.0".into(), &EVENT.into()));
+        let params: EventParams = serde_json::from_value(read["params"].take()).unwrap();
+        assert_eq!(params, EventParams { session_id: id, event });
     }
 }

@@ -1,0 +1,195 @@
+//! What is read: lists, details, history, subscriptions. Nothing here changes anything or needs a lock.
+
+use super::{HistoryPage, ListPage, Plane, SessionDetail, SessionRow};
+use crate::{
+    PlaneError,
+    feed::{NodeSubscription, Subscription},
+    session::Live,
+    store::IndexRow,
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+use triplane_protocol::{Message, MessageId, SessionId};
+
+impl Plane {
+    /// Every session of the store, newest write first (C13). `limit` rows after `cursor` (an opaque text of an earlier page).
+    /// Errors: `InvalidParams` for a cursor that is none.
+    pub async fn list(&self, limit: Option<usize>, cursor: Option<&str>) -> Result<ListPage, PlaneError> {
+        let index = self.dir().index().await?;
+        let from = match cursor {
+            None => 0,
+            Some(cursor) => match index.iter().position(|row| row.id.as_str() == cursor) {
+                Some(at) => at + 1,
+                None => return Err(PlaneError::InvalidParams("cursor: is not one that a list gave out".into())),
+            },
+        };
+        let lives: HashMap<SessionId, Arc<Live>> = self.inner.services.feed.map().sessions.clone();
+        let page = index.iter().skip(from).take(limit.unwrap_or(usize::MAX));
+        let rows: Vec<SessionRow> = page.map(|row| self.row(row, lives.get(&row.id))).collect();
+        let more = from + rows.len() < index.len();
+        let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
+        Ok(ListPage { rows, next })
+    }
+
+    fn row(&self, row: &IndexRow, live: Option<&Arc<Live>>) -> SessionRow {
+        match live {
+            Some(live) => SessionRow { updated: row.updated, ..self.live_row(live) },
+            None => SessionRow {
+                id: row.id.clone(),
+                agent: if row.agent.is_empty() { self.default_agent() } else { row.agent.clone() },
+                title: row.title.clone(),
+                cwd: if row.cwd.is_empty() { self.inner.config.cwd.to_string_lossy().into() } else { row.cwd.clone() },
+                model: row.model.clone(),
+                created: row.created,
+                updated: row.updated,
+                live: false,
+                busy: false,
+                pending: row.bytes == 0,
+            },
+        }
+    }
+
+    pub(super) fn default_agent(&self) -> String {
+        self.agent(None).map(|agent| agent.descriptor().id).unwrap_or_default()
+    }
+
+    fn live_row(&self, live: &Live) -> SessionRow {
+        let machine = live.machine();
+        SessionRow {
+            id: live.id.clone(),
+            agent: live.agent_id.clone(),
+            title: machine.history.settings().title.clone(),
+            cwd: live.cwd.to_string_lossy().into_owned(),
+            model: Some(machine.settings.model.clone()),
+            created: live.created,
+            updated: live.updated.load(Ordering::Relaxed),
+            live: true,
+            busy: machine.busy(),
+            pending: machine.history.messages().is_empty(),
+        }
+    }
+
+    /// One session, live or stored. Errors: `NotFound`.
+    pub async fn get(&self, id: &SessionId) -> Result<SessionDetail, PlaneError> {
+        if let Some(live) = self.peek(id) {
+            return Ok(self.live_detail(&live));
+        }
+        let (history, _) = self.dir().read(id).await?;
+        let header = history.header().cloned();
+        let agent = self.agent(header.as_ref().map(|header| header.agent.as_str())).or_else(|_| self.agent(None))?;
+        let settings = self.settings(&*agent, history.settings());
+        let state = self.dir().spool_state(id).await?;
+        let agent_id = header.as_ref().map_or_else(|| agent.descriptor().id, |header| header.agent.clone());
+        let row = SessionRow {
+            id: id.clone(),
+            agent: agent_id,
+            title: history.settings().title.clone(),
+            cwd: header.as_ref().map_or_else(|| self.inner.config.cwd.to_string_lossy().into(), |h| h.cwd.clone()),
+            model: Some(settings.model),
+            created: header.map_or(history.updated(), |header| header.created),
+            updated: history.updated(),
+            live: false,
+            busy: false,
+            pending: history.header().is_none(),
+        };
+        Ok(SessionDetail {
+            row,
+            mode: settings.mode,
+            effort: settings.effort,
+            usage: history.usage(),
+            permissions: Vec::new(),
+            tasks: Vec::new(),
+            seq: state.as_ref().map_or(0, |state| state.next_seq.saturating_sub(1)),
+            epoch: state.map(|state| state.epoch).unwrap_or_default(),
+            path: self.dir().path(id),
+        })
+    }
+
+    fn live_detail(&self, live: &Live) -> SessionDetail {
+        let row = self.live_row(live);
+        let machine = live.machine();
+        SessionDetail {
+            row,
+            mode: machine.settings.mode,
+            effort: machine.settings.effort,
+            usage: machine.history.usage(),
+            permissions: machine.permissions().to_vec(),
+            tasks: machine.tasks().to_vec(),
+            seq: live.log.next_seq().saturating_sub(1),
+            epoch: live.log.epoch().to_string(),
+            path: live.path.clone(),
+        }
+    }
+
+    /// A whole id, a unique prefix or `latest`, resolved. Errors: `NotFound`, `Ambiguous`, `InvalidParams`. Clause: L08.
+    pub async fn resolve(&self, text: &str) -> Result<SessionId, PlaneError> {
+        Ok(self.dir().resolve(text).await?)
+    }
+
+    /// All messages of a session, live or stored, oldest first. Errors: `NotFound`. Clause: H11.
+    pub async fn messages(&self, id: &SessionId) -> Result<Vec<Arc<Message>>, PlaneError> {
+        Ok(self.history_of(id).await?.messages().to_vec())
+    }
+
+    /// A page of the history, newest page first, oldest first within it; bounded by count and by bytes.
+    /// Errors: `NotFound`, `InvalidParams` for a `before` that is no message. Clause: S11.
+    pub async fn history(
+        &self,
+        id: &SessionId,
+        limit: Option<usize>,
+        before: Option<&MessageId>,
+    ) -> Result<HistoryPage, PlaneError> {
+        let messages = self.messages(id).await?;
+        let end = match before {
+            None => messages.len(),
+            Some(before) => messages
+                .iter()
+                .rposition(|message| message.id == *before)
+                .ok_or_else(|| PlaneError::InvalidParams("before: is no message of this session".into()))?,
+        };
+        let limits = &self.inner.services.limits;
+        let limit = limit.unwrap_or(limits.history_limit).clamp(1, limits.history_limit);
+        let mut bytes = 0;
+        let mut page: Vec<Arc<Message>> = Vec::new();
+        for message in messages.iter().take(end).rev().take(limit) {
+            bytes += size_of_message(message);
+            if !page.is_empty() && bytes > limits.history_bytes {
+                break;
+            }
+            page.push(message.clone());
+        }
+        page.reverse();
+        let first = end - page.len();
+        let before = page.first().filter(|_| first > 0).map(|message| message.id.clone());
+        Ok(HistoryPage { messages: page, before })
+    }
+
+    /// A position at the end of a session's log; it stands when this returns. Errors: `NotFound` unless live or stored.
+    pub async fn subscribe(&self, id: &SessionId) -> Result<Subscription, PlaneError> {
+        let live = self.peek(id);
+        if live.is_none() && !self.dir().exists(id) {
+            return Err(PlaneError::no_session(id));
+        }
+        let log = match live {
+            Some(live) => live.log.clone(),
+            None => self.log(id, false).await?,
+        };
+        Ok(Subscription::at_end(log))
+    }
+
+    /// A position at the end of the node's feed, and who is live at that moment. Clause: S24.
+    pub fn subscribe_node(&self) -> (NodeSubscription, Vec<SessionId>) {
+        NodeSubscription::at_end(&self.inner.services.feed, |map| {
+            let mut ids: Vec<SessionId> = map.sessions.keys().cloned().collect();
+            ids.sort();
+            ids
+        })
+    }
+}
+
+/// Roughly the bytes of a message on a wire; what is not text counts as its JSON would.
+fn size_of_message(message: &Message) -> usize {
+    serde_json::to_vec(message).map_or(0, |text| text.len())
+}
