@@ -18,8 +18,8 @@ pub use crate::session::input::ClearWhen;
 pub use copies::{Forked, Import};
 pub use files::{Restored, Skipped};
 pub use types::{
-    Answer, Answered, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt, Run, RunResult,
-    SessionDetail, SessionRow, TaskInfo, WhenBusy,
+    Answer, Answered, Attach, Attached, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt,
+    Run, RunResult, SessionDetail, SessionRow, TaskInfo, WhenBusy,
 };
 pub use upkeep::{Compacted, Rewind, Rewound, Undone};
 
@@ -60,6 +60,8 @@ struct Inner {
     gates: Mutex<HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>>,
     logs: Mutex<HashMap<SessionId, Weak<Log>>>,
     uses: AtomicU64,
+    /// The task that watches for takeovers, started with the first live session.
+    watching: std::sync::Once,
     closing: CancellationToken,
     closed: tokio::sync::Mutex<bool>,
 }
@@ -93,6 +95,7 @@ impl Plane {
             gates: Mutex::default(),
             logs: Mutex::default(),
             uses: AtomicU64::new(1),
+            watching: std::sync::Once::new(),
             closing: CancellationToken::new(),
             closed: tokio::sync::Mutex::new(false),
         };

@@ -14,7 +14,7 @@ use crate::{
     feed::{Entry, Marker},
     permission::{Rule, Rules},
     plane::{Answered, Run, RunResult, WhenBusy},
-    store::{SessionLock, Spool, StoreError, Transcript},
+    store::{Spool, StoreError, Transcript},
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -42,7 +42,6 @@ pub(crate) struct Actor {
     live: Arc<Live>,
     inbox: mpsc::Receiver<Box<Envelope>>,
     transcript: Transcript,
-    lock: Arc<SessionLock>,
     spool: Option<Spool>,
     agent: Option<Box<dyn LiveAgent>>,
     run: Option<RunTask>,
@@ -71,6 +70,7 @@ enum Work {
 
 /// What woke the session's task.
 enum Woken {
+    #[expect(clippy::vec_box, reason = "the inbox is of boxes, so that an idle one is small")]
     Inputs(Vec<Box<Envelope>>),
     RunTaskEnded(Result<Option<Box<dyn LiveAgent>>, tokio::task::JoinError>),
     Overdue(RunId),
@@ -78,22 +78,15 @@ enum Woken {
 }
 
 impl Actor {
-    /// The owner of `live`. `agent`: already opened, if it is.
-    pub(crate) fn new(
-        live: Arc<Live>,
-        inbox: mpsc::Receiver<Box<Envelope>>,
-        transcript: Transcript,
-        lock: Arc<SessionLock>,
-        agent: Option<Box<dyn LiveAgent>>,
-    ) -> Self {
+    /// The owner of `live`. Its agent is opened with the first run.
+    pub(crate) fn new(live: Arc<Live>, inbox: mpsc::Receiver<Box<Envelope>>, transcript: Transcript) -> Self {
         let last_seq = live.log.next_seq().saturating_sub(1);
         Self {
             live,
             inbox,
             transcript,
-            lock,
             spool: None,
-            agent,
+            agent: None,
             run: None,
             responders: HashMap::new(),
             run_ends: HashMap::new(),
@@ -272,7 +265,7 @@ impl Actor {
     /// Opens the spool with the first event, and reserves seqs on disk before they are used. Clause: H16.
     async fn reserve(&mut self, count: u64) -> Result<(), StoreError> {
         if self.spool.is_none() {
-            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.lock.clone()).await?;
+            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.live.lock.clone()).await?;
             self.live.log.resume(state.next_seq, &state.epoch);
             self.spool = Some(spool);
         }
@@ -433,7 +426,7 @@ impl Actor {
             tracing::error!(session = %self.live.id, error = chain(&error), "the transcript could not be synced");
         }
         let deleted = match reason {
-            CloseReason::Deleted => Some(self.live.services.dir.delete(self.lock.clone()).await),
+            CloseReason::Deleted => Some(self.live.services.dir.delete(self.live.lock.clone()).await),
             CloseReason::Explicit | CloseReason::Idle | CloseReason::Rewind | CloseReason::Shutdown => None,
         };
         self.leave(if matches!(deleted, Some(Err(_))) { CloseReason::Explicit } else { reason });
