@@ -193,6 +193,20 @@ async fn slow_clients_are_given_up_on() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_cut_short_does_nothing() {
+    let server = Server::start().await;
+    let mut stream = server.connect().await;
+    let head = format!("POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\n{}content-length: 20\r\n\r\n{{}}", auth());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut got = Vec::new();
+    let _ = timeout(DEADLINE, stream.read_to_end(&mut got)).await.unwrap();
+    assert!(Answer::all(&got).iter().all(|answer| answer.status == 400));
+    assert_eq!(server.call("GET", "/v1/sessions", "").await.json()["sessions"], serde_json::json!([]));
+    server.end().await;
+}
+
+#[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let server = Server::start().await;
     let health = "GET /v1/health HTTP/1.1\r\nhost: localhost\r\n\r\n";
