@@ -1,1 +1,13 @@
-//! triplane-bench
+//! Speed, told as ratios: what the plane costs beside the least that a server could do.
+//! Absolute figures move threefold with the load of a machine; the ratio of two servers that were measured in turn does not.
+//!
+//! Reading order:
+//! - [`rows`]: what is measured, a file a row.
+//! - [`server`]: the servers under test, started, asked and stopped. [`wire`]: a client that costs little.
+//! - [`stats`]: medians and spreads. [`report`]: figures, targets and the verdict.
+
+pub mod report;
+pub mod rows;
+pub mod server;
+pub mod stats;
+pub mod wire;

@@ -11,8 +11,10 @@
 //! - [`jsonrpc`]: JSON-RPC 2.0 as text.
 //! - [`table`]: one row a method: dispatch, schema and document come from it.
 //! - [`rest`]: the same for HTTP operations.
+//! - [`lich`]: the WebSocket wire.
 //! - [`larik`]: the HTTP wire.
-//! - [`schemas`], [`openapi`]: documents from the rows.
+//! - [`sepia`]: the stdio wire.
+//! - [`schemas`], [`openapi`], [`openrpc`]: documents from the rows.
 
 pub mod code;
 pub mod event;
@@ -21,10 +23,13 @@ pub mod id;
 pub mod ir;
 pub mod jsonrpc;
 pub mod larik;
+pub mod lich;
 pub mod openapi;
+pub mod openrpc;
 pub mod record;
 pub mod rest;
 pub mod schemas;
+pub mod sepia;
 pub mod strict;
 pub mod table;
 

@@ -1,1 +1,25 @@
-//! triplane-native
+//! The built-in agent: a model loop with tools.
+//! Invariants: a call in the history always has its result; a child process never outlives its tool call, its task or this process.
+//! Knows the plane only as [`triplane_core::agent`]'s traits and the run's sink; knows no wire.
+//!
+//! Reading order:
+//! - [`agent`]: the agent and its live sessions.
+//! - [`run`]: one prompt to its stop: turns, messages, tool calls.
+//! - [`model`]: what a model looks like from the loop; the scripted one; which there are.
+//! - [`tools`]: the table of tools, and each of them.
+//! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
+//! - [`host`]: the session as the loop and the tools see it.
+
+pub mod agent;
+pub(crate) mod host;
+pub mod model;
+pub mod proc;
+pub(crate) mod run;
+pub mod shim;
+pub mod tools;
+
+#[cfg(test)]
+pub(crate) mod fake;
+
+pub use agent::{NativeAgent, NativeConfig};
+pub use model::{Model, ModelError, ModelOut, ModelRequest, Models, Piece, Provider, TurnEnd};

@@ -2,18 +2,26 @@
 //!
 //! - `lifecycle`: create, attach, detach, shutdown. `holds`: who keeps what live, and what goes first.
 //! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
+//! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
 //! - `types`: what the calls take and give.
 
+mod copies;
+mod files;
 mod holds;
 mod lifecycle;
 mod reads;
 mod runs;
 mod types;
+mod upkeep;
 
+pub use crate::session::input::ClearWhen;
+pub use copies::{Forked, Import};
+pub use files::{Restored, Skipped};
 pub use types::{
-    Answer, Answered, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt, Run, RunResult,
-    SessionDetail, SessionRow, TaskInfo, WhenBusy,
+    Answer, Answered, Attach, Attached, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt,
+    Run, RunResult, SessionDetail, SessionRow, TaskInfo, WhenBusy,
 };
+pub use upkeep::{Compacted, Rewind, Rewound, Undone};
 
 use crate::{
     PlaneError,
@@ -52,6 +60,8 @@ struct Inner {
     gates: Mutex<HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>>,
     logs: Mutex<HashMap<SessionId, Weak<Log>>>,
     uses: AtomicU64,
+    /// The task that watches for takeovers, started with the first live session.
+    watching: std::sync::Once,
     closing: CancellationToken,
     closed: tokio::sync::Mutex<bool>,
 }
@@ -85,6 +95,7 @@ impl Plane {
             gates: Mutex::default(),
             logs: Mutex::default(),
             uses: AtomicU64::new(1),
+            watching: std::sync::Once::new(),
             closing: CancellationToken::new(),
             closed: tokio::sync::Mutex::new(false),
         };

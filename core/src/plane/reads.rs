@@ -5,7 +5,7 @@ use crate::{
     PlaneError,
     feed::{NodeSubscription, Subscription},
     session::Live,
-    store::{History, IndexRow},
+    store::IndexRow,
 };
 use std::{
     collections::HashMap,
@@ -51,7 +51,7 @@ impl Plane {
         }
     }
 
-    fn default_agent(&self) -> String {
+    pub(super) fn default_agent(&self) -> String {
         self.agent(None).map(|agent| agent.descriptor().id).unwrap_or_default()
     }
 
@@ -128,18 +128,9 @@ impl Plane {
         Ok(self.dir().resolve(text).await?)
     }
 
-    /// The history of a session, live or stored.
-    async fn messages_of(&self, id: &SessionId) -> Result<Vec<Arc<Message>>, PlaneError> {
-        if let Some(live) = self.peek(id) {
-            return Ok(live.machine().messages());
-        }
-        let (history, _): (History, _) = self.dir().read(id).await?;
-        Ok(history.messages().to_vec())
-    }
-
     /// All messages of a session, live or stored, oldest first. Errors: `NotFound`. Clause: H11.
     pub async fn messages(&self, id: &SessionId) -> Result<Vec<Arc<Message>>, PlaneError> {
-        self.messages_of(id).await
+        Ok(self.history_of(id).await?.messages().to_vec())
     }
 
     /// A page of the history, newest page first, oldest first within it; bounded by count and by bytes.
@@ -150,7 +141,7 @@ impl Plane {
         limit: Option<usize>,
         before: Option<&MessageId>,
     ) -> Result<HistoryPage, PlaneError> {
-        let messages = self.messages_of(id).await?;
+        let messages = self.messages(id).await?;
         let end = match before {
             None => messages.len(),
             Some(before) => messages

@@ -68,7 +68,7 @@ impl Plane {
     pub async fn cancel(&self, id: &SessionId) -> Result<bool, PlaneError> {
         match self.live(id)?.ask(Input::Cancel).await? {
             Reply::Cancelled(cancelled) => Ok(cancelled),
-            Reply::Done | Reply::Answered(_) => Err(odd_reply()),
+            Reply::Done | Reply::Answered(_) | Reply::Compacted(..) => Err(odd_reply()),
         }
     }
 
@@ -92,7 +92,7 @@ impl Plane {
         let request = request.clone();
         match self.live(id)?.ask(|ticket| Input::Answer(ticket, request, answer)).await? {
             Reply::Answered(answered) => Ok(answered),
-            Reply::Done | Reply::Cancelled(_) => Err(odd_reply()),
+            Reply::Done | Reply::Cancelled(_) | Reply::Compacted(..) => Err(odd_reply()),
         }
     }
 
@@ -119,6 +119,6 @@ impl Plane {
     }
 }
 
-fn odd_reply() -> PlaneError {
+pub(super) fn odd_reply() -> PlaneError {
     PlaneError::Internal("a session gave an answer of another kind".into())
 }

@@ -14,7 +14,7 @@ use crate::{
     feed::{Entry, Marker},
     permission::{Rule, Rules},
     plane::{Answered, Run, RunResult, WhenBusy},
-    store::{SessionLock, Spool, StoreError, Transcript},
+    store::{Spool, StoreError, Transcript},
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -42,7 +42,6 @@ pub(crate) struct Actor {
     live: Arc<Live>,
     inbox: mpsc::Receiver<Box<Envelope>>,
     transcript: Transcript,
-    lock: Arc<SessionLock>,
     spool: Option<Spool>,
     agent: Option<Box<dyn LiveAgent>>,
     run: Option<RunTask>,
@@ -57,13 +56,21 @@ pub(crate) struct Actor {
 /// The run in flight, as a task.
 struct RunTask {
     id: RunId,
+    compacts: bool,
     cancel: CancellationToken,
     handle: JoinHandle<Option<Box<dyn LiveAgent>>>,
     overdue: Option<tokio::time::Instant>,
 }
 
+/// What an agent is to do in a task of its own.
+enum Work {
+    Run { turn: Turn, sink: RunSink },
+    Summarize { turn: Turn },
+}
+
 /// What woke the session's task.
 enum Woken {
+    #[expect(clippy::vec_box, reason = "the inbox is of boxes, so that an idle one is small")]
     Inputs(Vec<Box<Envelope>>),
     RunTaskEnded(Result<Option<Box<dyn LiveAgent>>, tokio::task::JoinError>),
     Overdue(RunId),
@@ -71,22 +78,15 @@ enum Woken {
 }
 
 impl Actor {
-    /// The owner of `live`. `agent`: already opened, if it is.
-    pub(crate) fn new(
-        live: Arc<Live>,
-        inbox: mpsc::Receiver<Box<Envelope>>,
-        transcript: Transcript,
-        lock: Arc<SessionLock>,
-        agent: Option<Box<dyn LiveAgent>>,
-    ) -> Self {
+    /// The owner of `live`. Its agent is opened with the first run.
+    pub(crate) fn new(live: Arc<Live>, inbox: mpsc::Receiver<Box<Envelope>>, transcript: Transcript) -> Self {
         let last_seq = live.log.next_seq().saturating_sub(1);
         Self {
             live,
             inbox,
             transcript,
-            lock,
             spool: None,
-            agent,
+            agent: None,
             run: None,
             responders: HashMap::new(),
             run_ends: HashMap::new(),
@@ -179,6 +179,7 @@ impl Actor {
             Effect::StartRun { run_id, message_id, history, settings } => {
                 self.start_run(run_id, message_id, history, settings);
             }
+            Effect::StartCompact { run_id, history, settings } => self.start_compact(run_id, history, settings),
             Effect::CancelRun(run_id) => {
                 if let Some(run) = self.run.as_mut().filter(|run| run.id == run_id) {
                     run.cancel.cancel();
@@ -264,7 +265,7 @@ impl Actor {
     /// Opens the spool with the first event, and reserves seqs on disk before they are used. Clause: H16.
     async fn reserve(&mut self, count: u64) -> Result<(), StoreError> {
         if self.spool.is_none() {
-            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.lock.clone()).await?;
+            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.live.lock.clone()).await?;
             self.live.log.resume(state.next_seq, &state.epoch);
             self.spool = Some(spool);
         }
@@ -281,43 +282,56 @@ impl Actor {
     }
 
     fn start_run(&mut self, run_id: RunId, message_id: MessageId, history: Vec<Arc<Message>>, settings: Settings) {
+        let turn = self.turn(&run_id, history, &settings);
+        let sink = RunSink::new(self.live.clone(), run_id.clone(), message_id);
+        self.with_agent(run_id, settings, Work::Run { turn, sink });
+    }
+
+    fn start_compact(&mut self, run_id: RunId, history: Vec<Arc<Message>>, settings: Settings) {
+        let turn = self.turn(&run_id, history, &settings);
+        self.with_agent(run_id, settings, Work::Summarize { turn });
+    }
+
+    fn turn(&self, run_id: &RunId, history: Vec<Arc<Message>>, settings: &Settings) -> Turn {
+        let max_turns = self.live.services.limits.max_turns;
+        Turn { run_id: run_id.clone(), history, settings: settings.clone(), cwd: self.live.cwd.clone(), max_turns }
+    }
+
+    /// Has the agent work in a task of its own; what comes of it is told through the inbox.
+    fn with_agent(&mut self, run_id: RunId, settings: Settings, work: Work) {
         let cancel = CancellationToken::new();
-        let turn = Turn {
-            run_id: run_id.clone(),
-            history,
-            settings: settings.clone(),
-            cwd: self.live.cwd.clone(),
-            max_turns: self.live.services.limits.max_turns,
-        };
         let (live, token, id) = (self.live.clone(), cancel.clone(), run_id.clone());
         let before = self.run.take().map(|run| run.handle);
         let ready = self.agent.take();
-        let sink = RunSink::new(live.clone(), run_id.clone(), message_id);
+        let compacts = matches!(work, Work::Summarize { .. });
         let handle = tokio::spawn(async move {
             // The agent of the run before comes back with its task, which is at its end.
             let before = match before {
                 Some(handle) => handle.await.ok().flatten(),
                 None => None,
             };
-            let mut agent = match ready.or(before) {
-                Some(agent) => agent,
-                None => {
-                    let open = Open { id: live.id.clone(), cwd: live.cwd.clone(), settings };
-                    match live.agent.open(open).await {
-                        Ok(agent) => agent,
-                        Err(error) => {
-                            let failed = failed(error.code(), error.to_string());
-                            live.tell(Input::Agent(id, Say::Ended(failed))).await;
-                            return None;
-                        }
-                    }
+            let agent = match ready.or(before) {
+                Some(agent) => Ok(agent),
+                None => live.agent.open(Open { id: live.id.clone(), cwd: live.cwd.clone(), settings }).await,
+            };
+            let mut agent = match agent {
+                Ok(agent) => agent,
+                Err(error) => {
+                    live.tell(broke(id, compacts, error.code(), error.to_string())).await;
+                    return None;
                 }
             };
-            let outcome = agent.run(turn, sink, token).await;
-            live.tell(Input::Agent(id, Say::Ended(outcome))).await;
+            let said = match work {
+                Work::Run { turn, sink } => Input::Agent(id, Say::Ended(agent.run(turn, sink, token).await)),
+                Work::Summarize { turn } => {
+                    let summary = agent.summarize(turn, token).await;
+                    Input::Compacted(id, summary, MessageId::from(fresh_id()), now_ms())
+                }
+            };
+            live.tell(said).await;
             Some(agent)
         });
-        self.run = Some(RunTask { id: run_id, cancel, handle, overdue: None });
+        self.run = Some(RunTask { id: run_id, compacts, cancel, handle, overdue: None });
     }
 
     /// The run's task is over. If the machine has not heard of the run's end, the agent broke.
@@ -327,8 +341,8 @@ impl Actor {
             Ok(agent) => self.agent = agent,
             Err(error) => {
                 tracing::error!(session = %self.live.id, %error, "an agent broke");
-                let outcome = failed(ErrorCode::Internal, "the agent broke; the log has the cause".into());
-                self.step(Input::Agent(run.id, Say::Ended(outcome))).await;
+                let told = "the agent broke; the log has the cause".into();
+                self.step(broke(run.id, run.compacts, ErrorCode::Internal, told)).await;
             }
         }
     }
@@ -339,6 +353,9 @@ impl Actor {
         tracing::warn!(session = %self.live.id, "a cancelled run did not end in time and is given up");
         run.handle.abort();
         self.live.asks().clear();
+        if run.compacts {
+            return Some(broke(run.id, true, ErrorCode::Cancelled, "cancelled".into()));
+        }
         let outcome =
             RunOutcome { stop: Stop::Aborted, reply: String::new(), usage: Usage::default(), turns: 0, error: None };
         Some(Input::Agent(run.id, Say::Ended(outcome)))
@@ -408,19 +425,32 @@ impl Actor {
         if let Err(error) = self.transcript.sync().await {
             tracing::error!(session = %self.live.id, error = chain(&error), "the transcript could not be synced");
         }
-        self.leave(reason);
+        let deleted = match reason {
+            CloseReason::Deleted => Some(self.live.services.dir.delete(self.live.lock.clone()).await),
+            CloseReason::Explicit | CloseReason::Idle | CloseReason::Rewind | CloseReason::Shutdown => None,
+        };
+        self.leave(if matches!(deleted, Some(Err(_))) { CloseReason::Explicit } else { reason });
+        let failed = deleted.and_then(Result::err).map(|error| error.to_string());
         for ticket in closers {
-            self.reply(ticket, Ok(Reply::Done));
+            let reply = failed.clone().map_or(Ok(Reply::Done), |error| Err(PlaneError::Internal(error)));
+            self.reply(ticket, reply);
         }
     }
 
-    /// Out of the live map, and told so, in one moment.
+    /// Out of the live map, and told so, in one moment; `deleted` comes before `detached`. Clause: S26.
     fn leave(&self, reason: CloseReason) {
         let live = &self.live;
         live.services.feed.change(|map| {
             let gone = map.sessions.remove(&live.id).is_some();
             let (id, agent) = (live.id.clone(), live.agent_id.clone());
-            (if gone { vec![Marker::Detached { id, agent, reason }] } else { Vec::new() }, ())
+            let deleted = Marker::Deleted { id: id.clone(), agent: agent.clone() };
+            let detached = Marker::Detached { id, agent, reason };
+            let markers = match (gone, reason) {
+                (false, _) => Vec::new(),
+                (true, CloseReason::Deleted) => vec![deleted, detached],
+                (true, _) => vec![detached],
+            };
+            (markers, ())
         });
     }
 
@@ -458,9 +488,14 @@ async fn save_rule(rules: Arc<Rules>, rule: Option<Rule>) -> Result<(), String> 
     tokio::task::spawn_blocking(move || rules.save(rule)).await.map_err(|error| error.to_string())?
 }
 
-fn failed(code: ErrorCode, message: String) -> RunOutcome {
-    let error = Some(RunError { code, message, retryable: false });
-    RunOutcome { stop: Stop::Error, reply: String::new(), usage: Usage::default(), turns: 0, error }
+/// What the machine is told when an agent could not do its work.
+fn broke(id: RunId, compacts: bool, code: ErrorCode, message: String) -> Input {
+    let error = RunError { code, message, retryable: false };
+    if compacts {
+        return Input::Compacted(id, Err(error), MessageId::from(fresh_id()), now_ms());
+    }
+    let (stop, error) = (Stop::Error, Some(error));
+    Input::Agent(id, Say::Ended(RunOutcome { stop, reply: String::new(), usage: Usage::default(), turns: 0, error }))
 }
 
 /// The whole chain, for the log.

@@ -2,12 +2,12 @@
 
 use crate::{
     PlaneError,
-    agent::{RunOutcome, Settings},
+    agent::{RunError, RunOutcome, Settings},
     plane::{Answer, Answered, TaskInfo, WhenBusy},
 };
 use std::sync::Arc;
 use triplane_protocol::{
-    AgentEvent, Message, MessageId, Part, RequestId, RunId, SessionId, TaskId,
+    AgentEvent, Message, MessageId, Part, RequestId, RunId, SessionId, TaskId, Usage,
     event::{CloseReason, Outcome, PermissionRequest, SettingsPatch, TaskState},
     record::Record,
 };
@@ -54,6 +54,18 @@ pub enum Input {
     Set(Ticket, SettingsPatch),
     /// A record that only the transcript needs (a checkpoint).
     Record(Ticket, Record),
+    /// Somebody empties the history: with a boundary of this id and time, written at once or with the next prompt (L07).
+    Clear(Ticket, MessageId, i64, ClearWhen),
+    /// Somebody wants the session to himself while it is idle; ends with [`Input::Release`].
+    Reserve(Ticket),
+    /// What was done while reserved: records to be written.
+    Release(Ticket, Vec<Record>),
+    /// Somebody has the history summarised; the run's id is for its cancel.
+    Compact(Ticket, RunId),
+    /// The summary, with the boundary's id and time; `None` when the compaction was given up.
+    Compacted(RunId, Result<(String, Usage), RunError>, MessageId, i64),
+    /// The plane has something to tell that is not the agent's.
+    Tell(AgentEvent),
     /// A background task began.
     TaskStarted(TaskInfo),
     /// A background task ended: its state, its text, and when.
@@ -79,6 +91,15 @@ pub enum Closing {
     AfterRun,
 }
 
+/// When a clear's boundary is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClearWhen {
+    /// At once. Clause: H22.
+    Now,
+    /// With the next prompt; the transcript's bytes stay as they are. Clause: L07.
+    NextAppend,
+}
+
 /// What an append was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -88,6 +109,10 @@ pub enum Step {
     End,
     /// Settings change; this caller waits.
     Set(Ticket),
+    /// What was done while reserved.
+    Release(Ticket),
+    /// The boundary of a compaction.
+    Compact,
     /// Something else that this caller waits for.
     Reply(Ticket),
     /// Nobody waits.
@@ -134,6 +159,8 @@ pub enum Reply {
     Cancelled(bool),
     /// What an answer did.
     Answered(Answered),
+    /// What a compaction did: estimated tokens before and after.
+    Compacted(u64, u64),
 }
 
 /// Something to be done outside, in order.
@@ -166,6 +193,15 @@ pub enum Effect {
         /// What the model sees.
         history: Vec<Arc<Message>>,
         /// Settings of the run's first turn.
+        settings: Settings,
+    },
+    /// Have the agent summarise; its answer comes as [`Input::Compacted`].
+    StartCompact {
+        /// For its cancel.
+        run_id: RunId,
+        /// What is to be summarised.
+        history: Vec<Arc<Message>>,
+        /// Settings of the session.
         settings: Settings,
     },
     /// Tell the agent to stop; if it does not, say [`Input::Overdue`] after a while.

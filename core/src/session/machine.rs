@@ -7,7 +7,10 @@
 //! of its step, and is answered by [`Input::Stored`] or [`Input::StoreFailed`] before anything else. So memory never has
 //! what the disk has not.
 
-use super::input::{Closing, Effect, FinishedTask, Input, Origin, PromptInput, Reply, Say, Step, Ticket};
+use super::{
+    input::{Closing, Effect, FinishedTask, Input, Origin, PromptInput, Reply, Say, Step, Ticket},
+    upkeep::Squeeze,
+};
 use crate::{
     PlaneError,
     agent::{RunError, RunOutcome, Settings},
@@ -32,29 +35,31 @@ pub struct Machine {
     pub history: History,
     /// Settings of the next turn.
     pub settings: Settings,
-    phase: Phase,
+    pub(super) phase: Phase,
     waiting: VecDeque<(Ticket, PromptInput)>,
     queue_cap: usize,
     permissions: Vec<PermissionRequest>,
     tasks: Vec<TaskInfo>,
     handover: Vec<FinishedTask>,
-    closing: Option<CloseReason>,
+    pub(super) closing: Option<CloseReason>,
     closers: Vec<Ticket>,
     /// Records that go out with the next write: what create was given, the end of a run that a crash cut off.
-    unsaved: Vec<Record>,
+    pub(super) unsaved: Vec<Record>,
 }
 
 /// What the session is doing.
 #[derive(Debug)]
-enum Phase {
+pub(super) enum Phase {
     Idle,
     Running(Flight),
+    Compacting(Squeeze),
+    Reserved,
     Closed,
 }
 
 /// The run in flight.
 #[derive(Debug)]
-struct Flight {
+pub(super) struct Flight {
     run_id: RunId,
     /// Who prompted; nobody, when the plane itself began the run.
     ticket: Option<Ticket>,
@@ -92,12 +97,20 @@ impl Machine {
 
     /// Whether a run is in flight.
     pub fn busy(&self) -> bool {
-        matches!(self.phase, Phase::Running(_))
+        matches!(self.phase, Phase::Running(_) | Phase::Compacting(_))
+    }
+
+    /// Whether a prompt could begin now.
+    pub(super) fn idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
     }
 
     /// Whether anything keeps it from being let go: a run, a waiting prompt, a running task.
     pub fn occupied(&self) -> bool {
-        self.busy() || !self.waiting.is_empty() || self.tasks.iter().any(|task| task.state == TaskState::Running)
+        self.busy()
+            || matches!(self.phase, Phase::Reserved)
+            || !self.waiting.is_empty()
+            || self.tasks.iter().any(|task| task.state == TaskState::Running)
     }
 
     /// Whether it has ended.
@@ -107,7 +120,11 @@ impl Machine {
 
     /// The run in flight.
     pub fn run_id(&self) -> Option<&RunId> {
-        if let Phase::Running(flight) = &self.phase { Some(&flight.run_id) } else { None }
+        match &self.phase {
+            Phase::Running(flight) => Some(&flight.run_id),
+            Phase::Compacting(squeeze) => Some(&squeeze.run_id),
+            Phase::Idle | Phase::Reserved | Phase::Closed => None,
+        }
     }
 
     /// Pending permission requests, oldest first.
@@ -140,6 +157,16 @@ impl Machine {
             }
             Input::Set(ticket, patch) => self.set(ticket, patch, &mut out),
             Input::Record(ticket, record) => self.record(ticket, record, &mut out),
+            Input::Clear(ticket, id, at, when) => self.clear(ticket, id, at, when, &mut out),
+            Input::Reserve(ticket) => self.reserve(ticket, &mut out),
+            Input::Release(ticket, records) => self.release(ticket, records, &mut out),
+            Input::Compact(ticket, run_id) => self.compact(ticket, run_id, &mut out),
+            Input::Compacted(run_id, result, id, at) => self.compacted(&run_id, result, id, at, &mut out),
+            Input::Tell(event) => {
+                if !self.closed() {
+                    out.push(Effect::Publish(event));
+                }
+            }
             Input::TaskStarted(task) => self.task_started(task, &mut out),
             Input::TaskEnded(id, state, text, at) => self.task_ended(&id, state, text, at, &mut out),
             Input::Handover(prompt) => self.start_handover(prompt, &mut out),
@@ -154,7 +181,7 @@ impl Machine {
     fn prompt(&mut self, ticket: Ticket, prompt: PromptInput, out: &mut Vec<Effect>) {
         if self.closing.is_some() || self.closed() {
             out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
-        } else if !self.busy() {
+        } else if self.idle() {
             self.start(Some(ticket), prompt, out);
         } else if prompt.when_busy == WhenBusy::Refuse {
             out.push(Effect::Refuse(ticket, |id| PlaneError::Busy(id.to_string())));
@@ -209,18 +236,26 @@ impl Machine {
                 flight.cancel_waiters.push(ticket);
                 self.cancel_flight(out);
             }
-            Phase::Idle | Phase::Closed => out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false)))),
+            Phase::Compacting(squeeze) => {
+                squeeze.cancel_waiters.push(ticket);
+                self.cancel_flight(out);
+            }
+            Phase::Idle | Phase::Reserved | Phase::Closed => {
+                out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false))));
+            }
         }
     }
 
     /// Tells the agent to stop, once, and lets what it asked for expire.
     fn cancel_flight(&mut self, out: &mut Vec<Effect>) {
         self.expire_permissions(out);
-        if let Phase::Running(flight) = &mut self.phase
-            && !flight.cancelling
-        {
-            flight.cancelling = true;
-            out.push(Effect::CancelRun(flight.run_id.clone()));
+        let (run_id, cancelling) = match &mut self.phase {
+            Phase::Running(flight) => (&flight.run_id, &mut flight.cancelling),
+            Phase::Compacting(squeeze) => (&squeeze.run_id, &mut squeeze.cancelling),
+            Phase::Idle | Phase::Reserved | Phase::Closed => return,
+        };
+        if !std::mem::replace(cancelling, true) {
+            out.push(Effect::CancelRun(run_id.clone()));
         }
     }
 
@@ -296,7 +331,7 @@ impl Machine {
     }
 
     /// What comes after a run: the end, the results of background tasks, or the next prompt.
-    fn next(&mut self, out: &mut Vec<Effect>) {
+    pub(super) fn next(&mut self, out: &mut Vec<Effect>) {
         if let Some(reason) = self.closing {
             self.finish_close(reason, out);
         } else if !self.handover.is_empty() {
@@ -380,7 +415,8 @@ impl Machine {
     }
 
     fn stored(&mut self, step: Step, records: Vec<Record>, out: &mut Vec<Effect>) {
-        let known = if step == Step::Start { std::mem::take(&mut self.unsaved).len() } else { 0 };
+        let known =
+            if matches!(step, Step::Start | Step::Compact) { std::mem::take(&mut self.unsaved).len() } else { 0 };
         for record in records.iter().skip(known) {
             self.history.apply(record.clone());
         }
@@ -389,6 +425,12 @@ impl Machine {
             Step::End => self.tell_end(out),
             Step::Set(ticket) => self.settings_stored(ticket, &records, out),
             Step::Reply(ticket) => out.push(Effect::Reply(ticket, Ok(Reply::Done))),
+            Step::Release(ticket) => {
+                out.push(Effect::Reply(ticket, Ok(Reply::Done)));
+                self.phase = Phase::Idle;
+                self.next(out);
+            }
+            Step::Compact => self.tell_compacted(out),
             Step::Plain => (),
         }
     }
@@ -419,7 +461,7 @@ impl Machine {
         // A task that somebody stopped has nothing to hand over: whoever stopped it knows.
         if state != TaskState::Stopped && self.closing.is_none() {
             self.handover.push(FinishedTask { id: id.clone(), title, state, text });
-            if !self.busy() {
+            if self.idle() {
                 out.push(Effect::WantHandover);
             }
         }
@@ -427,7 +469,7 @@ impl Machine {
 
     /// The run that hands finished tasks over; `prompt` brings the ids and the time.
     fn start_handover(&mut self, mut prompt: PromptInput, out: &mut Vec<Effect>) {
-        if self.busy() || self.closing.is_some() || self.closed() || self.handover.is_empty() {
+        if !self.idle() || self.closing.is_some() || self.handover.is_empty() {
             return;
         }
         let lines: Vec<String> = std::mem::take(&mut self.handover).iter().map(FinishedTask::tell).collect();
@@ -456,10 +498,11 @@ impl Machine {
         for (waiting, _) in std::mem::take(&mut self.waiting) {
             out.push(Effect::Reply(waiting, Err(PlaneError::Closing)));
         }
-        match (self.busy(), when) {
-            (false, _) => self.finish_close(reason, out),
-            (true, Closing::Now) => self.cancel_flight(out),
-            (true, Closing::AfterRun) => (),
+        match (self.idle(), when) {
+            (true, _) => self.finish_close(reason, out),
+            // A reservation ends by itself; the close follows it.
+            (false, Closing::Now) => self.cancel_flight(out),
+            (false, Closing::AfterRun) => (),
         }
     }
 
@@ -502,6 +545,12 @@ impl Machine {
                 self.tell_end(out);
             }
             Step::Set(ticket) | Step::Reply(ticket) => out.push(failed(ticket)),
+            Step::Release(ticket) => {
+                out.push(failed(ticket));
+                self.phase = Phase::Idle;
+                self.next(out);
+            }
+            Step::Compact => self.end_compaction(Err(PlaneError::Internal(message)), out),
             Step::Plain => {
                 out.push(Effect::Publish(AgentEvent::Error { code: ErrorCode::Internal, message, retryable: true }));
                 self.cancel_flight(out);
@@ -546,6 +595,8 @@ impl FinishedTask {
             TaskState::Stopped => "was stopped",
             TaskState::Running => "is running",
         };
-        format!("Background task {} ({}) {how}: {}", self.id, self.title, self.text)
+        // Set in, so that no line of it can pass for something that a user said.
+        let text = self.text.replace('\n', "\n  ");
+        format!("Background task {} ({}) {how}: {text}", self.id, self.title)
     }
 }

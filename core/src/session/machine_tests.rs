@@ -2,7 +2,7 @@
 
 use super::{
     Machine,
-    input::{Closing, Effect, Input, Origin, PromptInput, Reply, Say, Ticket},
+    input::{ClearWhen, Closing, Effect, Input, Origin, PromptInput, Reply, Say, Ticket},
 };
 use crate::{
     agent::{RunOutcome, Settings},
@@ -15,6 +15,7 @@ use triplane_protocol::{
     AgentEvent, CallId, Message, MessageId, Part, RequestId, Role, RunId, Stop, TaskId, Usage,
     event::{CloseReason, OptionKind, Outcome, PermissionOption, PermissionRequest, SettingsPatch, TaskState},
     ir::Mode,
+    record::Record,
 };
 
 fn machine() -> Machine {
@@ -84,6 +85,12 @@ fn input(words: &[&str]) -> Input {
             let patch = SettingsPatch { model: Some(words[2].into()), ..SettingsPatch::default() };
             Input::Set(ticket(1), patch)
         }
+        "clear" => Input::Clear(ticket(1), MessageId::from("b"), 3, ClearWhen::Now),
+        "clear-later" => Input::Clear(ticket(1), MessageId::from("b"), 3, ClearWhen::NextAppend),
+        "reserve" => Input::Reserve(ticket(1)),
+        "release" => Input::Release(ticket(1), vec![Record::Rewind { to: None }]),
+        "compact" => Input::Compact(ticket(1), RunId::from("k")),
+        "summary" => Input::Compacted(RunId::from("k"), Ok(("s".into(), Usage::default())), MessageId::from("b"), 3),
         "task" => Input::TaskStarted(TaskInfo {
             id: TaskId::from(words[1]),
             title: "t".into(),
@@ -121,6 +128,10 @@ fn show(effect: &Effect) -> String {
         Effect::Reply(ticket, Ok(Reply::Cancelled(hit))) => format!("{}={hit}", ticket.0),
         Effect::Reply(ticket, Ok(Reply::Answered(answered))) => format!("{}=answered:{}", ticket.0, answered.allowed),
         Effect::Reply(ticket, Err(error)) => format!("{}!{}", ticket.0, error.code()),
+        Effect::Reply(ticket, Ok(Reply::Compacted(before, after))) => {
+            format!("{}=compacted:{}", ticket.0, after < before)
+        }
+        Effect::StartCompact { history, .. } => format!("summarize:{}", history.len()),
         Effect::Refuse(ticket, _) => format!("{}!busy", ticket.0),
         Effect::Verdict { outcome, option, .. } => format!("verdict:{outcome:?}:{}", option.as_deref().unwrap_or("-")),
         Effect::SaveRule { ticket, allow, .. } => format!("{}=rule:{allow}", ticket.0),
@@ -288,4 +299,33 @@ fn a_disk_that_refuses_leaves_memory_as_the_disk_is() {
     assert_eq!(machine.messages().len(), 1);
     check("prompt 1 a; disk-full; end a", "write:1 +error +final +idle ended:a:Error");
     check("disk-full; prompt 1 a; disk-ok; prompt 2 b", "write:2 +busy +user_message accepted:2:b run:1");
+}
+
+#[test]
+fn a_clear_is_written_at_once_or_with_the_next_prompt() {
+    let machine = check("prompt 1 a; end a; clear 2", "write:1 2=done");
+    assert_eq!(machine.history.context().len(), 0);
+    let machine = check("prompt 1 a; end a; clear-later 2", "2=done");
+    assert_eq!(machine.history.context().len(), 0);
+    check("prompt 1 a; end a; clear-later 2; prompt 3 b", "write:3 +busy +user_message accepted:3:b run:1");
+    check("prompt 1 a; clear 2", "2!busy");
+}
+
+#[test]
+fn a_reservation_keeps_runs_out_until_it_is_released() {
+    check("reserve 1; prompt 2 a", "2!busy");
+    check("reserve 1; queue 2 a; release 3", "write:1 3=done write:2 +busy +user_message accepted:2:a run:1");
+    check("reserve 1; reserve 2", "2!busy");
+    check("reserve 1; cancel 2", "2=false");
+    check("reserve 1; close 2; release 3", "write:1 3=done +session_closed closed:1");
+    check("release 1", "1!internal");
+}
+
+#[test]
+fn a_compaction_makes_the_context_smaller_and_can_be_cancelled() {
+    let long = "prompt 1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; end aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    check(&format!("{long}; compact 2"), "+busy summarize:1");
+    check(&format!("{long}; compact 2; summary"), "write:1 +compaction +idle 2=compacted:true");
+    check(&format!("{long}; compact 2; cancel 3; summary"), "+idle 2!cancelled 3=true");
+    check(&format!("{long}; compact 2; prompt 3 b"), "3!busy");
 }

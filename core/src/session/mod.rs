@@ -1,6 +1,7 @@
 //! One live session: a pure state machine inside one owning task.
 //!
 //! - `machine`: the state and its one `step`; `input`: what goes in and what comes out.
+//! - `upkeep`: what is done to a session at rest: clear, compaction, reservations.
 //! - `actor`: the task that owns the machine and carries its effects out.
 //! - `live`: the session as the rest of the plane sees it. `sink`: as its running agent sees it.
 
@@ -11,6 +12,7 @@ mod machine;
 #[cfg(test)]
 mod machine_tests;
 mod sink;
+mod upkeep;
 
 pub(crate) use actor::Actor;
 pub(crate) use live::{Live, Parts, Services, fresh_id, now_ms, run_id};

@@ -1,0 +1,212 @@
+//! One prompt to its stop: ask the model, keep its message, run its calls, and again.
+//! Invariants: a message is appended before the event that tells of it; every call that is in the history gets a result, whatever
+//! happens; after `cancel` nothing new is begun.
+
+mod call;
+mod collect;
+
+use crate::{
+    NativeConfig,
+    host::Host,
+    model::{Model, ModelError, ModelRequest, Purpose, TurnEnd},
+    tools::{self, Desk},
+};
+use collect::{Collector, Reply};
+use std::{path::Path, sync::Arc};
+use tokio_util::sync::CancellationToken;
+use triplane_core::agent::{RunError, RunOutcome, Turn};
+use triplane_protocol::{AgentEvent, ErrorCode, Message, Part, Role, Stop, Usage};
+
+/// Runs one prompt to its stop.
+pub(crate) async fn run(
+    config: &Arc<NativeConfig>,
+    turn: Turn,
+    host: Arc<dyn Host>,
+    cancel: CancellationToken,
+) -> RunOutcome {
+    match Run::begin(config, turn, host, cancel).await {
+        Ok(run) => run.go().await,
+        Err(error) => RunOutcome {
+            stop: Stop::Error,
+            reply: String::new(),
+            usage: Usage::default(),
+            turns: 0,
+            error: Some(error),
+        },
+    }
+}
+
+/// A summary of the history by the session's model. Publishes nothing.
+pub(crate) async fn summarize(
+    config: &NativeConfig,
+    turn: &Turn,
+    cancel: &CancellationToken,
+) -> Result<(String, Usage), RunError> {
+    let model = find(config, &turn.settings.model)?;
+    let request =
+        ModelRequest { purpose: Purpose::Summary, history: &turn.history, effort: turn.settings.effort, tools: &[] };
+    let mut text = collect::TextOnly::default();
+    let end = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return Err(failed(ErrorCode::Cancelled, "the summary was cancelled", false)),
+        end = model.turn(request, &mut text, cancel) => end?,
+    };
+    Ok((text.0, end.usage))
+}
+
+/// A run in flight.
+struct Run {
+    model: Arc<dyn Model>,
+    host: Arc<dyn Host>,
+    cancel: CancellationToken,
+    desk: Desk,
+    turn: Turn,
+    reply: String,
+    usage: Usage,
+    turns: u32,
+}
+
+/// How a round trip to the model came out.
+enum Asked {
+    Ended(Result<TurnEnd, ModelError>),
+    Cancelled,
+}
+
+impl Run {
+    async fn begin(
+        config: &Arc<NativeConfig>,
+        turn: Turn,
+        host: Arc<dyn Host>,
+        cancel: CancellationToken,
+    ) -> Result<Self, RunError> {
+        let model = find(config, &turn.settings.model)?;
+        let cwd = tokio::fs::canonicalize(&turn.cwd).await.map_err(|err| no_directory(&turn.cwd, &err))?;
+        if !tokio::fs::metadata(&cwd).await.is_ok_and(|m| m.is_dir()) {
+            return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
+        }
+        let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config) };
+        Ok(Self { model, host, cancel, desk, turn, reply: String::new(), usage: Usage::default(), turns: 0 })
+    }
+
+    async fn go(mut self) -> RunOutcome {
+        let stopped = loop {
+            if self.cancel.is_cancelled() {
+                break Ok(Stop::Aborted);
+            }
+            if self.turns >= self.turn.max_turns {
+                break Ok(Stop::MaxTurns);
+            }
+            match self.round_trip().await {
+                Ok(None) => {}
+                Ok(Some(stop)) => break Ok(stop),
+                Err(error) => break Err(error),
+            }
+        };
+        let (stop, error) = match stopped {
+            Ok(stop) => (stop, None),
+            Err(error) => (Stop::Error, Some(error.into())),
+        };
+        RunOutcome { stop, reply: self.reply, usage: self.usage, turns: self.turns, error }
+    }
+
+    /// One turn: `None` when the run goes on.
+    async fn round_trip(&mut self) -> Result<Option<Stop>, ModelError> {
+        self.turns += 1;
+        let model = self.turn.settings.model.clone();
+        self.host.emit(AgentEvent::TurnStart { turn: self.turns, model: model.clone() }).await;
+        self.host.emit(AgentEvent::LlmStart { model }).await;
+        let mut collector = Collector::new(Arc::clone(&self.host));
+        let asked = self.ask(&mut collector).await;
+        let reply = collector.finish();
+        match asked {
+            Asked::Ended(Ok(end)) => {
+                let calls = reply.calls.clone();
+                self.keep(reply, end.stop, end.usage).await;
+                // A reply that was cut off may have cut its calls too: they are answered, not run.
+                let runs = end.stop == Stop::Completed;
+                let went_on = runs && !calls.is_empty();
+                for call in calls {
+                    let result = call::run(&self.desk, call, runs).await;
+                    self.turn.history.push(result);
+                }
+                Ok((!went_on).then_some(end.stop))
+            }
+            Asked::Ended(Err(error)) => {
+                self.keep_what_was_said(reply, Stop::Error).await;
+                Err(error)
+            }
+            Asked::Cancelled => {
+                self.keep_what_was_said(reply, Stop::Aborted).await;
+                Ok(Some(Stop::Aborted))
+            }
+        }
+    }
+
+    async fn ask(&self, out: &mut Collector) -> Asked {
+        let request = ModelRequest {
+            purpose: Purpose::Turn,
+            history: &self.turn.history,
+            effort: self.turn.settings.effort,
+            tools: tools::specs(),
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Asked::Cancelled,
+            // A model that saw the cancel first ends its turn in its own way; the run was cancelled all the same.
+            end = self.model.turn(request, out, &self.cancel) => {
+                if self.cancel.is_cancelled() { Asked::Cancelled } else { Asked::Ended(end) }
+            }
+        }
+    }
+
+    /// The partial message of a turn that did not end, without its calls: nothing will answer them.
+    async fn keep_what_was_said(&mut self, mut reply: Reply, stop: Stop) {
+        let calls: Vec<_> = reply.calls.drain(..).map(|call| call.id).collect();
+        reply.parts.retain(|part| !calls.iter().any(|id| collect::is_call(part, id)));
+        if !reply.parts.is_empty() {
+            self.keep(reply, stop, Usage::default()).await;
+        }
+    }
+
+    /// The assistant's message goes into the history; then it is told.
+    async fn keep(&mut self, reply: Reply, stop: Stop, usage: Usage) {
+        let mut message = Message::of(reply.id, Role::Assistant, reply.parts, self.host.now_ms());
+        message.model = Some(self.turn.settings.model.clone());
+        message.usage = Some(usage);
+        message.stop = Some(stop);
+        self.usage += usage;
+        self.reply = message.plain_text();
+        self.turn.history.push(Arc::new(message.clone()));
+        self.host.message(message.clone()).await;
+        self.host.emit(AgentEvent::LlmEnd { message, usage, stop }).await;
+        self.host.emit(AgentEvent::Usage(self.usage)).await;
+    }
+}
+
+impl From<ModelError> for RunError {
+    fn from(err: ModelError) -> Self {
+        Self { code: err.code, message: err.message, retryable: err.retryable }
+    }
+}
+
+fn find(config: &NativeConfig, model: &str) -> Result<Arc<dyn Model>, RunError> {
+    config.models.find(model).map_err(|err| failed(ErrorCode::Invalid, &err, false))
+}
+
+fn no_directory(cwd: &Path, err: &std::io::Error) -> RunError {
+    let text =
+        format!("the session's directory {} cannot be used ({err}); make it again and prompt again", cwd.display());
+    failed(ErrorCode::Invalid, &text, true)
+}
+
+fn failed(code: ErrorCode, message: &str, retryable: bool) -> RunError {
+    RunError { code, message: message.to_owned(), retryable }
+}
+
+/// The one part of a tool's result.
+fn text_parts(text: String) -> Vec<Part> {
+    vec![Part::text(text)]
+}
+
+#[cfg(test)]
+mod tests;

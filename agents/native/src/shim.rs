@@ -1,0 +1,138 @@
+//! The small process between us and a child: our own program, started again with [`ARG`] in front.
+//! Uses safe calls only and no async runtime; must be the first thing that `main` does.
+//!
+//! - `guard PROGRAM ARGS…`: starts the program in a group of its own and stays beside it. Orphans of the whole tree become its
+//!   children (Linux), so that none gets away. When its stdin closes (it was told to, or the process that held the other end is
+//!   gone, however it ended) it ends the tree: politely, and two seconds later for good. Else it ends as the program did.
+//! - `exec PARENT PROGRAM ARGS…`: asks for a signal at the death of `PARENT`, then becomes the program; for a child that needs its
+//!   stdin. The signal fires when the *thread* that started it ends. Fault: CP-03.
+
+use crate::proc::{
+    GRACE, MARKER,
+    tree::{self, Root},
+};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use std::{
+    ffi::OsString,
+    io::{Read, Write},
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// The first argument that makes the program a shim.
+pub const ARG: &str = "__shim";
+
+/// Stays beside the program.
+pub const GUARD: &str = "guard";
+
+/// Becomes the program.
+pub const EXEC: &str = "exec";
+
+/// The shell's code for a program that cannot be started.
+const CANNOT_START: u8 = 127;
+
+/// Runs the shim with what followed [`ARG`]. Returns only when it is over: hand the code back from `main`.
+pub fn run_shim(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    let mode = args.next();
+    match mode.as_ref().and_then(|m| m.to_str()) {
+        Some(GUARD) => match args.next() {
+            Some(program) => guard(&program, args),
+            None => cannot("the shim was given no program"),
+        },
+        Some(EXEC) => match (args.next().as_ref().and_then(|p| p.to_str()?.parse().ok()), args.next()) {
+            (Some(parent), Some(program)) => exec(parent, &program, args),
+            _ => cannot("the shim was given no parent and program"),
+        },
+        Some(_) | None => cannot("the shim knows `guard` and `exec`"),
+    }
+}
+
+fn guard(program: &OsString, args: impl Iterator<Item = OsString>) -> ExitCode {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let mut command = Command::new(program);
+    let child = match command.args(args).stdin(Stdio::null()).process_group(0).spawn() {
+        Ok(child) => child,
+        Err(err) => return cannot(&format!("{} cannot be started: {err}", program.display())),
+    };
+    let leader = Pid::from_child(&child);
+    let dying = Arc::new(AtomicBool::new(false));
+    let watcher = std::thread::spawn({
+        let dying = Arc::clone(&dying);
+        move || end_with_stdin(&dying)
+    });
+    let status = wait_for(leader);
+    if dying.load(Ordering::SeqCst) {
+        let _ = watcher.join();
+    } else {
+        // Reaped a moment ago; ids are handed out in a circle, so this one is not in use again yet.
+        tree::signal_group(leader, Signal::KILL);
+    }
+    end_like(status)
+}
+
+/// Waits for the end of stdin, then ends the tree.
+fn end_with_stdin(dying: &AtomicBool) {
+    let mut stdin = std::io::stdin().lock();
+    let mut byte = [0];
+    loop {
+        match stdin.read(&mut byte) {
+            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    dying.store(true, Ordering::SeqCst);
+    let marker = std::env::var(MARKER).unwrap_or_default();
+    tree::end(Root::Myself, &marker, GRACE);
+}
+
+/// Reaps orphans until the program itself has ended.
+fn wait_for(leader: Pid) -> Option<WaitStatus> {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == leader => return Some(status),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Ends in the way of the program, signal included, so that whoever waits need not know of the shim.
+fn end_like(status: Option<WaitStatus>) -> ExitCode {
+    let Some(status) = status else {
+        return ExitCode::from(CANNOT_START);
+    };
+    if let Some(signal) = status.terminating_signal() {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+        }
+        // Ignored signals do not end us; then the shell's way of telling.
+        return ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0)));
+    }
+    ExitCode::from(status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(CANNOT_START))
+}
+
+fn exec(parent: i32, program: &OsString, args: impl Iterator<Item = OsString>) -> ExitCode {
+    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+    if let Err(err) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
+        return cannot(&format!("no parent-death signal: {err}"));
+    }
+    // The parent may have died before the signal was asked for.
+    if rustix::process::getppid().map(Pid::as_raw_pid) != Some(parent) {
+        return cannot("the parent is gone");
+    }
+    let err = Command::new(program).args(args).exec();
+    cannot(&format!("{} cannot be started: {err}", program.display()))
+}
+
+/// The child's stderr is where its starter looks.
+fn cannot(text: &str) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "{text}");
+    ExitCode::from(CANNOT_START)
+}

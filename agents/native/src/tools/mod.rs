@@ -1,0 +1,180 @@
+//! The table of tools: one row a tool, from which the model's list, the schemas and the dispatch come.
+//! Invariant: nothing that a model says about a tool is fatal; an unknown tool or a bad input is a result that teaches.
+
+mod bash;
+mod diff;
+mod edit;
+mod files;
+mod glob;
+mod grep;
+mod ls;
+mod output;
+mod path;
+mod read;
+mod text;
+mod walk;
+mod write;
+
+use crate::{NativeConfig, host::Host, model::ToolSpec};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::{
+    future::Future,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
+use tokio_util::sync::CancellationToken;
+use triplane_core::session::ToolKind;
+use triplane_protocol::CallId;
+
+/// The result of a call that the run's end broke off.
+pub(crate) const CANCELLED: &str = "cancelled";
+
+/// What every tool of a run works with.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    /// The session's directory, with its symlinks resolved.
+    pub(crate) cwd: PathBuf,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) config: Arc<NativeConfig>,
+}
+
+/// A call whose input is good, before it is allowed.
+pub(crate) struct Prepared {
+    pub(crate) kind: ToolKind,
+    /// One line for people.
+    pub(crate) title: String,
+    /// What a rule's pattern is matched against.
+    pub(crate) subject: String,
+    /// Whether it touches something outside the session's directory.
+    pub(crate) outside: bool,
+    /// Does nothing until it is awaited.
+    pub(crate) work: Work,
+}
+
+/// What a tool does.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// What a model is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) text: String,
+    pub(crate) error: bool,
+    pub(crate) diff: Option<String>,
+}
+
+impl Outcome {
+    pub(crate) fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), error: false, diff: None }
+    }
+
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), error: true, diff: None }
+    }
+
+    fn of(result: Result<String, String>) -> Self {
+        match result {
+            Ok(text) => Self::ok(text),
+            Err(text) => Self::failed(text),
+        }
+    }
+}
+
+/// A tool is its input, and what is done with it. The doc comments of its fields go to the model.
+trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+
+    /// Checks what the types cannot. May look at the disk; changes nothing. An error begins with the field's name.
+    fn prepare(self, desk: &Desk, call: &CallId) -> Result<Prepared, String>;
+}
+
+struct Row {
+    name: &'static str,
+    description: &'static str,
+    schema: fn() -> Value,
+    prepare: fn(&Desk, &CallId, &Value) -> Result<Prepared, String>,
+}
+
+const ROWS: &[Row] = &[
+    row::<read::Read>(),
+    row::<write::Write>(),
+    row::<edit::Edit>(),
+    row::<ls::Ls>(),
+    row::<glob::Glob>(),
+    row::<grep::Grep>(),
+    row::<bash::Bash>(),
+];
+
+const fn row<T: Tool>() -> Row {
+    Row {
+        name: T::NAME,
+        description: T::DESCRIPTION,
+        schema: || schemars::schema_for!(T).to_value(),
+        prepare: |desk, call, input| parse::<T>(input)?.prepare(desk, call),
+    }
+}
+
+/// Every tool, for a model; made when it is first asked for.
+pub(crate) fn specs() -> &'static [ToolSpec] {
+    static SPECS: OnceLock<Vec<ToolSpec>> = OnceLock::new();
+    SPECS.get_or_init(|| {
+        let spec = |row: &Row| ToolSpec { name: row.name, description: row.description, schema: (row.schema)() };
+        ROWS.iter().map(spec).collect()
+    })
+}
+
+/// Reads a call. The error is for the model.
+pub(crate) async fn prepare(desk: &Desk, call: &CallId, name: &str, input: &Value) -> Result<Prepared, String> {
+    let Some(row) = ROWS.iter().find(|row| row.name == name) else {
+        let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        return Err(format!("there is no tool `{}`; there are {}", text::shown(name), known.join(", ")));
+    };
+    // Paths are looked up on the disk, which may be slow.
+    let (desk, call, input) = (desk.clone(), call.clone(), input.clone());
+    let prepared = tokio::task::spawn_blocking(move || (row.prepare)(&desk, &call, &input));
+    prepared.await.unwrap_or_else(|err| Err(broken(&err)))
+}
+
+/// The error names the field and what it should be.
+fn parse<T: Tool>(input: &Value) -> Result<T, String> {
+    serde_path_to_error::deserialize(input).map_err(|err| {
+        let field = err.path().to_string();
+        let what = err.into_inner();
+        let place = if field == "." { String::new() } else { format!("{field}: ") };
+        format!("bad input for `{}`: {place}{what}", T::NAME)
+    })
+}
+
+/// Work that looks at the disk and may take long: off the runtime, and told to stop when the run is cancelled.
+async fn look<F>(desk: &Desk, work: F) -> Outcome
+where
+    F: FnOnce(&CancellationToken) -> Result<String, String> + Send + 'static,
+{
+    let stop = desk.cancel.child_token();
+    // Also when this future is dropped.
+    let _stop_with_us = stop.clone().drop_guard();
+    let cancelled = stop.clone();
+    let work = tokio::task::spawn_blocking(move || work(&stop));
+    tokio::select! {
+        biased;
+        () = cancelled.cancelled() => Outcome::failed(CANCELLED),
+        result = work => Outcome::of(result.unwrap_or_else(|err| Err(broken(&err)))),
+    }
+}
+
+/// Work that changes the disk: off the runtime, and never broken off midway.
+async fn change<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(broken(&err)))
+}
+
+fn broken(err: &tokio::task::JoinError) -> String {
+    tracing::error!(error = %err, "a tool broke");
+    "the tool broke; this is a defect of the server".to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! A client of HTTP and of WebSocket handshakes on blocking sockets: it must cost less than what it measures.
+
+use crate::server::TOKEN;
+use anyhow::{Context, Result, bail};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+/// No answer takes longer.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Bytes of a response's head at most.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// A connection that is kept.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+}
+
+impl Connection {
+    /// Connects.
+    pub fn open(addr: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&addr, DEADLINE).context("connecting")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        Ok(Self { stream })
+    }
+
+    /// One request with its whole response; the body as text. Errors: a status other than 2xx.
+    pub fn call(&mut self, method: &str, path: &str, body: &str) -> Result<String> {
+        self.send(method, path, &format!("Content-Length: {}\r\n", body.len()), body)?;
+        let head = self.head()?;
+        let length = header(&head, "content-length").and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes)?;
+        let text = String::from_utf8(bytes)?;
+        if !head.starts_with("HTTP/1.1 2") {
+            bail!("{method} {path}: {} {text}", head.lines().next().unwrap_or_default());
+        }
+        Ok(text)
+    }
+
+    /// Opens a stream of events and reads no further than the response's head.
+    pub fn stream(mut self, path: &str) -> Result<TcpStream> {
+        self.send("GET", path, "Accept: text/event-stream\r\n", "")?;
+        let head = self.head()?;
+        if !head.starts_with("HTTP/1.1 200") {
+            bail!("GET {path}: {}", head.lines().next().unwrap_or_default());
+        }
+        Ok(self.stream)
+    }
+
+    /// Upgrades to WebSocket.
+    pub fn upgrade(mut self, path: &str) -> Result<TcpStream> {
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+            Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        self.send("GET", path, upgrade, "")?;
+        let head = self.head()?;
+        if !head.starts_with("HTTP/1.1 101") {
+            bail!("GET {path}: {}", head.lines().next().unwrap_or_default());
+        }
+        Ok(self.stream)
+    }
+
+    fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> Result<()> {
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n{more}\r\n{body}");
+        Ok(self.stream.write_all(request.as_bytes())?)
+    }
+
+    /// Byte by byte, so that nothing of what follows is taken.
+    fn head(&mut self) -> Result<String> {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            self.stream.read_exact(&mut byte).context("reading a response")?;
+            head.extend_from_slice(&byte);
+            if head.len() > HEAD_BYTES {
+                bail!("a response with an endless head");
+            }
+        }
+        Ok(String::from_utf8(head)?)
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+    lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then(|| value.trim()))
+}

@@ -1,0 +1,221 @@
+//! What can be typed: the commands, their flags and their help. Parses, decides nothing.
+//! Invariant: a flag that a settings file may give is an `Option` here (or an empty list), so that its absence can be told.
+
+mod flags;
+mod parse;
+
+#[cfg(test)]
+pub(crate) use flags::DurabilityFlag;
+pub(crate) use flags::{Disconnect, PlaneFlags, ServeFlags, Transport};
+pub(crate) use parse::parse;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; for `prompt`: the run ended with `completed`; for `serve`: an orderly shutdown
+  1    the run or the command failed
+  2    a flag, an environment variable or a settings file is wrong
+  130  cancelled by Ctrl-C (143: ended by a second SIGTERM)
+
+Settings come from flags, then the environment, then `triplane.toml` in the current directory, then
+`triplane.toml` in $TRIPLANE_HOME. A key there is a flag's name with `_` for `-`.
+Logs go to stderr; $TRIPLANE_LOG (or $RUST_LOG) says how much, as in `info` or `triplane_core=debug`.";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  triplane serve --transport http
+      HTTP and SSE on 127.0.0.1:4096; prints {\"url\",\"token\"} once it listens
+  triplane serve --transport ws --port 0
+      WebSocket JSON-RPC on a free port; prints {\"port\",\"token\"}
+  triplane serve --transport stdio
+      one JSON object a line on stdin and stdout
+  triplane serve --transport ws,http --session-dir /srv/sessions
+      both wires on one set of sessions
+  TRIPLANE_TOKEN=$(cat token) triplane serve --transport http --addr 127.0.0.1:0
+      a token of your own, out of the process list";
+
+const PROMPT_EXAMPLES: &str = "\
+Examples:
+  triplane prompt \"what is in this directory?\"
+  triplane prompt --mode plan \"how would you split src/main.rs?\"
+  git diff | triplane prompt -
+      the prompt comes from stdin; then nobody can be asked, so tools that ask are refused
+  triplane prompt --json \"hello\" | grep '\"final\"'
+      one event a line
+  triplane prompt '/say hello'
+      the built-in model script/echo: plain text is echoed, a line with `/` is a directive
+
+The reply goes to stdout, everything else to stderr. Ctrl-C cancels the run; twice ends the program.
+Exit code 0 only if the run ended with `completed`.";
+
+/// A session plane for coding agents: many sessions, three wires (WebSocket, HTTP + SSE, stdio).
+#[derive(Debug, Parser)]
+#[command(name = "triplane", version, after_help = EXIT_CODES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serves sessions over one or more wires until SIGINT or SIGTERM
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    /// Runs one prompt in the current directory and streams it to the terminal
+    #[command(after_help = PROMPT_EXAMPLES)]
+    Prompt(PromptArgs),
+    /// Lists and shows stored sessions
+    Sessions(SessionsArgs),
+    /// Lists the agents that can be used
+    Agents(AgentsArgs),
+    /// Writes the wires' documents: JSON Schema, OpenRPC, OpenAPI
+    Schema(SchemaArgs),
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) serve: ServeFlags,
+    #[command(flatten)]
+    pub(crate) plane: PlaneFlags,
+}
+
+/// Flags of `prompt`.
+#[derive(Debug, Args)]
+pub(crate) struct PromptArgs {
+    /// What to say; `-` reads it from stdin
+    pub(crate) text: String,
+    /// Print every event as one line of JSON instead
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Go on with this session (an id, the beginning of one, or `latest`) instead of a new one
+    #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) plane: PlaneFlags,
+}
+
+/// Flags of `sessions`.
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    #[command(subcommand)]
+    pub(crate) command: SessionsCommand,
+}
+
+/// What can be done with stored sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// Lists the sessions of this directory, last written first
+    List {
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+        /// At most so many
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Shows one session with its messages
+    Show {
+        /// Its id, the beginning of one, or `latest`
+        #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+        id: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+}
+
+/// Flags of `agents`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArgs {
+    /// Print one JSON object an agent
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `schema`.
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// Where the documents go
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Write nothing; fail if a file there differs from what would be written
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    /// Every flag of `serve` has the environment variable that its name says, so nobody has to look it up.
+    #[test]
+    fn every_flag_has_its_variable() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        for arg in serve.get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version")) {
+            let id = arg.get_id().as_str();
+            assert_eq!(arg.get_long(), Some(id.replace('_', "-").as_str()), "{id}");
+            let expected = format!("TRIPLANE_{}", id.to_uppercase());
+            assert_eq!(arg.get_env().and_then(|name| name.to_str()), Some(expected.as_str()), "{id}");
+            assert!(arg.get_help().is_some(), "{id} has no help text");
+        }
+    }
+
+    #[test]
+    fn the_help_never_shows_the_token_of_the_environment() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let token = serve.get_arguments().find(|arg| arg.get_id() == "token").unwrap();
+        assert!(token.is_hide_env_values_set());
+    }
+
+    #[test]
+    fn transports_repeat_and_take_lists() {
+        let cli = Cli::try_parse_from(["triplane", "serve", "--transport", "ws,http", "--transport", "stdio"]).unwrap();
+        let Command::Serve(args) = cli.command else { panic!("serve was asked for") };
+        assert_eq!(args.serve.transport, [Transport::Ws, Transport::Http, Transport::Stdio]);
+    }
+
+    #[test]
+    fn a_bare_switch_is_true_and_can_be_told_false() {
+        let allow = |flag: &str| {
+            let cli = Cli::try_parse_from(["triplane", "serve", flag]).unwrap();
+            let Command::Serve(args) = cli.command else { panic!("serve was asked for") };
+            args.serve.allow_remote
+        };
+        assert_eq!(allow("--allow-remote"), Some(true));
+        assert_eq!(allow("--allow-remote=false"), Some(false));
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        for (args, named) in [
+            (&["--port", "70000"][..], "--port"),
+            (&["--port=-1"], "--port"),
+            (&["--mode", "yolo"], "--mode"),
+            (&["--transport", "carrier-pigeon"], "--transport"),
+            (&["--max-session-bags", "0"], "--max-session-bags"),
+            (&["--token", ""], "--token"),
+        ] {
+            let argv = ["triplane", "serve"].iter().chain(args.iter());
+            let error = Cli::try_parse_from(argv).unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! One handler a row of lich: params in, a plane call, the result out. Clauses: L03–L20.
+
+use crate::{connection::Client, submit};
+use std::sync::Arc;
+use triplane_common::rpc::Armed;
+use triplane_core::{PlaneError, plane::Created};
+use triplane_protocol::{
+    ErrorCode, Failure,
+    lich::{self, HealthResult, HealthStatus, ListedSession},
+    table::Handle,
+};
+
+/// One request of one client, when its turn has come.
+pub(crate) struct Request {
+    pub(crate) client: Arc<Client>,
+    /// Fires when an abort came before its run began.
+    pub(crate) armed: Armed,
+}
+
+impl Handle<lich::Health> for Request {
+    async fn handle(&self, _: lich::HealthParams) -> Result<HealthResult, Failure> {
+        Ok(HealthResult { status: HealthStatus::Ok, version: env!("CARGO_PKG_VERSION").into() })
+    }
+}
+
+impl Handle<lich::SessionCreate> for Request {
+    async fn handle(&self, params: lich::SessionCreateParams) -> Result<lich::SessionCreateResult, Failure> {
+        let lich = &self.client.lich;
+        let created = Created { label: params.label, source: Some(params.source), ..Created::default() };
+        let detail = lich.plane.create(&lich.hold, created).await?;
+        Ok(lich::SessionCreateResult { session_id: detail.row.id })
+    }
+}
+
+impl Handle<lich::SessionList> for Request {
+    async fn handle(&self, _: lich::SessionListParams) -> Result<lich::SessionListResult, Failure> {
+        let page = self.client.lich.plane.list(None, None).await?;
+        let listed = page.rows.into_iter().map(|row| ListedSession { id: row.id, mtime_ms: row.updated });
+        Ok(lich::SessionListResult { sessions: listed.collect() })
+    }
+}
+
+impl Handle<lich::PromptSubmit> for Request {
+    async fn handle(&self, params: lich::PromptSubmitParams) -> Result<lich::PromptSubmitResult, Failure> {
+        self.needs_agent()?;
+        if params.text.is_empty() {
+            return Err(Failure::new(ErrorCode::InvalidParams, "text: must not be empty"));
+        }
+        submit::run(&self.client, &self.armed, &params.session_id, params.text).await
+    }
+}
+
+impl Handle<lich::PromptAbort> for Request {
+    async fn handle(&self, params: lich::PromptAbortParams) -> Result<lich::PromptAbortResult, Failure> {
+        self.needs_agent()?;
+        let waited = self.client.queues.cancel_waiting(params.session_id.as_str()) > 0;
+        let ran = match self.client.lich.plane.cancel(&params.session_id).await {
+            // Nothing runs in a session that is not live.
+            Err(PlaneError::NotFound { .. }) => false,
+            outcome => outcome?,
+        };
+        Ok(lich::PromptAbortResult { session_id: params.session_id, aborted: waited || ran })
+    }
+}
+
+impl Request {
+    fn needs_agent(&self) -> Result<(), Failure> {
+        if self.client.lich.prompts { Ok(()) } else { Err(PlaneError::NoAgent.into()) }
+    }
+}

@@ -1,0 +1,427 @@
+//! One WebSocket, one task: reads messages to a [`Peer`], writes what its [`Outbox`] holds, pings, and parts.
+//! Invariant: reading never waits for writing nor writing for reading; what waits is bounded by [`WsLimits`], and a reader
+//! that does not read is cut off. No permessage-deflate: small messages on a loopback gain nothing from it, every socket
+//! would keep a window of tens of KiB, and the size limit would have to hold after inflation as well. Clauses: L01, L23, C05, C14.
+
+use crate::{WsLimits, outbox::Outbox};
+use bytes::Bytes;
+use futures_util::{Sink, Stream};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    time::{Instant, Sleep, sleep_until, timeout},
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error, Message, Utf8Bytes,
+        protocol::{
+            Role, WebSocketConfig,
+            frame::{CloseFrame, coding::CloseCode},
+        },
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+/// Bytes that are gathered for one write.
+const BATCH_BYTES: usize = 16 << 10;
+/// Eagerly allocated for each socket; the default of 128 KiB would be most of what an idle one costs.
+const READ_BUFFER_BYTES: usize = 4 << 10;
+/// What the write buffer may hold: one batch and the largest message, a batch's 16 MiB of replies. The outbox is the bound
+/// that acts; this one only keeps a defect from growing.
+const WRITE_BUFFER_BYTES: usize = 64 << 20;
+/// Pings that are taken while their pongs cannot be written; after that the socket is not read until they can.
+const OWED_PONGS: usize = 32;
+/// Messages that are read in a row before what waits is written, however fast they come.
+const STREAK: usize = 64;
+/// Read and thrown away at most, so that a client that is still sending reads the close frame instead of a reset.
+const DISCARD_BYTES: usize = 4 << 20;
+
+/// What stands behind a socket. Neither call may block.
+pub trait Peer: Send + 'static {
+    /// A text message came.
+    fn text(&mut self, text: Utf8Bytes);
+
+    /// A binary message came; the error closes the connection. Refused unless said otherwise.
+    fn binary(&mut self, _bytes: Bytes) -> Result<(), CloseFrame> {
+        Err(frame(CloseCode::Unsupported, "text messages only"))
+    }
+
+    /// Whether more may be read now. Looked at whenever the outbox [wakes](Outbox::wake) the socket.
+    fn takes_more(&self) -> bool {
+        true
+    }
+
+    /// Whether calls are in flight; a server that stops waits for them.
+    fn busy(&self) -> bool {
+        false
+    }
+
+    /// The server begins to stop; calls in flight may end.
+    fn stopping(&mut self) {}
+
+    /// The connection is over: nothing that is handed in reaches anybody.
+    fn gone(&mut self);
+}
+
+/// Makes a peer for each socket.
+pub trait Front: Send + Sync + 'static {
+    /// What stands behind one socket.
+    type Peer: Peer;
+
+    /// A socket is open; `outbox` leads to it.
+    fn open(&self, outbox: Outbox) -> Self::Peer;
+}
+
+/// A close frame with a fixed reason.
+pub fn frame(code: CloseCode, reason: &'static str) -> CloseFrame {
+    CloseFrame { code, reason: Utf8Bytes::from_static(reason) }
+}
+
+/// Serves an upgraded stream to its end; `early` are bytes that came behind the handshake.
+pub(crate) async fn run<S, P>(
+    stream: S,
+    early: Vec<u8>,
+    mut peer: P,
+    outbox: Outbox,
+    limits: &WsLimits,
+    stop: &CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+    P: Peer,
+{
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(BATCH_BYTES)
+        .max_write_buffer_size(WRITE_BUFFER_BYTES)
+        .max_message_size(Some(limits.message_bytes))
+        .max_frame_size(Some(limits.message_bytes))
+        .accept_unmasked_frames(false);
+    let ws = WebSocketStream::from_partially_read(Meter::new(stream), early, Role::Server, Some(config)).await;
+    let mut wire = Wire {
+        ws,
+        outbox: outbox.clone(),
+        unflushed: false,
+        blocked: false,
+        owed: 0,
+        streak: 0,
+        deaf: false,
+        pinged: None,
+    };
+    let end = wire.serve(&mut peer, limits, stop).await;
+    // Forwarders end and budgets are free before the parting, which may take a while.
+    peer.gone();
+    outbox.shut();
+    wire.part(end, limits).await;
+}
+
+/// Why a socket ends.
+#[derive(Debug)]
+enum End {
+    /// The peer closed; its close frame is answered.
+    Over,
+    /// The peer is gone; there is nobody to tell.
+    Gone,
+    /// We close, and say why.
+    Close(CloseFrame),
+    /// We close on a reader that does not read.
+    Stalled,
+}
+
+/// What a turn of the socket brought.
+enum Step {
+    Text(Utf8Bytes),
+    Binary(Bytes),
+    /// A server that stops has nothing more to say here.
+    Drained,
+    End(End),
+}
+
+/// The socket and what is known of the other side.
+struct Wire<S> {
+    ws: WebSocketStream<Meter<S>>,
+    outbox: Outbox,
+    /// Whether bytes were handed to the WebSocket since the last whole flush.
+    unflushed: bool,
+    /// Whether the last flush had to wait for the reader.
+    blocked: bool,
+    /// Pings read since the last whole flush.
+    owed: usize,
+    /// Messages read since something was written.
+    streak: usize,
+    /// Whether nothing is read for now; what is not listened to is not silent.
+    deaf: bool,
+    /// When the silence was last answered with a ping.
+    pinged: Option<Instant>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    async fn serve<P: Peer>(&mut self, peer: &mut P, limits: &WsLimits, stop: &CancellationToken) -> End {
+        let mut stopped = std::pin::pin!(stop.cancelled());
+        let mut timer = std::pin::pin!(sleep_until(Instant::now() + limits.ping_after / 2));
+        let mut drain_by: Option<Instant> = None;
+        loop {
+            let draining = drain_by.is_some();
+            let step = tokio::select! {
+                biased;
+                () = &mut stopped, if !draining => {
+                    drain_by = Some(Instant::now() + limits.drain);
+                    timer.as_mut().reset(Instant::now());
+                    peer.stopping();
+                    continue;
+                }
+                step = std::future::poll_fn(|cx| self.poll(cx, peer, draining, limits)) => step,
+                () = &mut timer => match self.tick(timer.as_mut(), drain_by, limits) {
+                    Some(end) => return end,
+                    None => continue,
+                },
+            };
+            match step {
+                Step::Text(text) => peer.text(text),
+                Step::Binary(bytes) => {
+                    if let Err(close) = peer.binary(bytes) {
+                        return End::Close(close);
+                    }
+                }
+                Step::Drained => return End::Close(frame(CloseCode::Away, "the server stops")),
+                Step::End(end) => return end,
+            }
+        }
+    }
+
+    /// Reads while there is something to read and little to write; else writes a batch. Cancel safe: the state is in `self`.
+    fn poll<P: Peer>(&mut self, cx: &mut Context<'_>, peer: &mut P, draining: bool, limits: &WsLimits) -> Poll<Step> {
+        self.outbox.watch(cx.waker());
+        loop {
+            let look = self.outbox.look();
+            if let Some(close) = look.close {
+                return Poll::Ready(Step::End(End::Close(close)));
+            }
+            let may_read = look.reply_bytes < limits.reply_bytes && self.owed < OWED_PONGS && peer.takes_more();
+            self.deaf = !may_read;
+            // Replies gather while requests are waiting, so that a burst is answered in few writes.
+            let read_first = may_read && look.reply_bytes < BATCH_BYTES && self.streak < STREAK;
+            if read_first && let Poll::Ready(read) = self.poll_read(cx) {
+                match read {
+                    Some(step) => return Poll::Ready(step),
+                    None => continue,
+                }
+            }
+            match self.poll_write(cx) {
+                Poll::Ready(Ok(wrote)) => {
+                    self.streak = 0;
+                    if wrote || (may_read && !read_first) {
+                        continue;
+                    }
+                    if draining && !peer.busy() && !self.outbox.look().waiting {
+                        return Poll::Ready(Step::Drained);
+                    }
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Step::End(End::Gone)),
+                // A reader that is slow can still say stop.
+                Poll::Pending if may_read && !read_first => {
+                    if let Poll::Ready(read) = self.poll_read(cx) {
+                        match read {
+                            Some(step) => return Poll::Ready(step),
+                            None => continue,
+                        }
+                    }
+                }
+                Poll::Pending => {}
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// Reads one message. `None`: a control message that is dealt with.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step>> {
+        let read = ready!(Pin::new(&mut self.ws).poll_next(cx));
+        self.streak += 1;
+        Poll::Ready(self.read(read))
+    }
+
+    /// Writes one batch to the system. `false`: nothing was there to be written.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        if !self.unflushed && self.owed == 0 {
+            let batch = self.outbox.take(BATCH_BYTES);
+            if batch.is_empty() {
+                return Poll::Ready(Ok(false));
+            }
+            for message in batch {
+                // Never more than one batch beyond what was flushed: the buffer has room.
+                Pin::new(&mut self.ws).start_send(message)?;
+            }
+            self.unflushed = true;
+        }
+        let flushed = Pin::new(&mut self.ws).poll_flush(cx);
+        if flushed.is_pending() && !self.blocked {
+            self.blocked = true;
+            self.ws.get_mut().wrote = Instant::now();
+        }
+        ready!(flushed)?;
+        (self.unflushed, self.blocked, self.owed) = (false, false, 0);
+        Poll::Ready(Ok(true))
+    }
+
+    /// What a read means; `None`: a control message that is dealt with.
+    fn read(&mut self, read: Option<Result<Message, Error>>) -> Option<Step> {
+        match read {
+            Some(Ok(Message::Text(text))) => Some(Step::Text(text)),
+            Some(Ok(Message::Binary(bytes))) => Some(Step::Binary(bytes)),
+            Some(Ok(Message::Ping(_))) => {
+                // tungstenite owes the pong, and keeps only the last one while none can be written.
+                self.owed += 1;
+                None
+            }
+            Some(Ok(Message::Pong(_) | Message::Frame(_))) => None,
+            Some(Ok(Message::Close(_))) | None => Some(Step::End(End::Over)),
+            Some(Err(err)) => Some(Step::End(failed(&err))),
+        }
+    }
+
+    /// Looks at the clocks, and sets the timer for the next look.
+    fn tick(&mut self, mut timer: Pin<&mut Sleep>, drain_by: Option<Instant>, limits: &WsLimits) -> Option<End> {
+        let now = Instant::now();
+        if self.deaf {
+            self.ws.get_mut().heard = now;
+        }
+        let Meter { heard, wrote, .. } = *self.ws.get_ref();
+        if self.blocked && now >= wrote + limits.stall {
+            return Some(End::Stalled);
+        }
+        // What a slow reader does not read it cannot answer either: its stall is the judge, not its silence.
+        if !self.blocked && now >= heard + limits.silence {
+            tracing::debug!("a client fell silent");
+            return Some(End::Gone);
+        }
+        if drain_by.is_some_and(|by| now >= by) {
+            return Some(End::Close(frame(CloseCode::Away, "the server stops")));
+        }
+        if self.pinged.is_some_and(|at| heard > at) {
+            self.pinged = None;
+        }
+        let since = self.pinged.unwrap_or(heard);
+        if now >= since + limits.ping_after && !self.blocked {
+            self.outbox.push(Message::Ping(Bytes::new()));
+            self.pinged = Some(now);
+        }
+        let mut next = now + limits.ping_after / 2;
+        next = next.min(self.pinged.unwrap_or(heard) + limits.ping_after);
+        next = if self.blocked { next.min(wrote + limits.stall) } else { next.min(heard + limits.silence) };
+        next = drain_by.map_or(next, |by| next.min(by));
+        // A blocked socket's ping is due and cannot be sent: never spin on it.
+        timer.as_mut().reset(next.max(now + limits.ping_after / 16));
+        None
+    }
+
+    /// The closing handshake, as far as the other side goes along with it.
+    async fn part(&mut self, end: End, limits: &WsLimits) {
+        let (close, patience) = match end {
+            End::Gone => return,
+            End::Over => (None, limits.closing),
+            End::Close(close) => (Some(close), limits.closing),
+            End::Stalled => {
+                tracing::info!("a client that does not read was cut off");
+                (Some(frame(CloseCode::Again, "too slow")), limits.parting)
+            }
+        };
+        let tell = async {
+            if let Some(close) = close {
+                std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_ready(cx)).await.ok()?;
+                Pin::new(&mut self.ws).start_send(Message::Close(Some(close))).ok()?;
+            }
+            std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_flush(cx)).await.ok()
+        };
+        if !matches!(timeout(patience, tell).await, Ok(Some(()))) {
+            return;
+        }
+        let agree = async {
+            // Up to the client's own close frame; after a fault of its own it is read no further, and the rest thrown away.
+            while let Some(Ok(_)) = std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_next(cx)).await {}
+            discard(self.ws.get_mut()).await
+        };
+        // Whether it agrees makes no difference.
+        let _ = timeout(limits.closing, agree).await;
+    }
+}
+
+/// Ends our side and reads what is underway, so that the system does not answer it with a reset.
+async fn discard<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut Meter<S>) -> io::Result<()> {
+    stream.shutdown().await?;
+    let mut sink = vec![0_u8; READ_BUFFER_BYTES];
+    let mut left = DISCARD_BYTES;
+    while left > 0 {
+        match stream.read(&mut sink).await? {
+            0 => break,
+            count => left = left.saturating_sub(count),
+        }
+    }
+    Ok(())
+}
+
+/// The close code that RFC 6455 has for a failed read.
+fn failed(err: &Error) -> End {
+    match err {
+        Error::Capacity(_) => End::Close(frame(CloseCode::Size, "the message is too large")),
+        Error::Utf8(_) => End::Close(frame(CloseCode::Invalid, "a text message must be UTF-8")),
+        Error::Protocol(tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
+            End::Gone
+        }
+        Error::Protocol(_) => End::Close(frame(CloseCode::Protocol, "this is no WebSocket frame")),
+        // There is nobody left to be told.
+        Error::ConnectionClosed
+        | Error::AlreadyClosed
+        | Error::Io(_)
+        | Error::Tls(_)
+        | Error::WriteBufferFull(_)
+        | Error::AttackAttempt
+        | Error::Url(_)
+        | Error::Http(_)
+        | Error::HttpFormat(_) => End::Gone,
+    }
+}
+
+/// A stream that knows when it last moved a byte in either direction.
+struct Meter<S> {
+    inner: S,
+    heard: Instant,
+    wrote: Instant,
+}
+
+impl<S> Meter<S> {
+    fn new(inner: S) -> Self {
+        let now = Instant::now();
+        Self { inner, heard: now, wrote: now }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Meter<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            self.heard = Instant::now();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Meter<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let count = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
+        self.wrote = Instant::now();
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
