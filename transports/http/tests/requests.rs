@@ -42,7 +42,6 @@ async fn paths_and_methods_are_answered_as_http_asks() {
         ("HEAD", "/v1/sessions/x/prompt", 405, Some("POST, OPTIONS")),
         ("OPTIONS", "/v1/sessions", 204, Some("GET, HEAD, POST, OPTIONS")),
         ("OPTIONS", "*", 204, Some("GET, HEAD, POST, PATCH, DELETE, OPTIONS")),
-        ("POST", "/v1/sessions/x/undo", 501, None),
         ("GET", "/v1/metrics", 501, None),
     ] {
         let answer = server.call(method, path, "").await;

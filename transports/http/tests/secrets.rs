@@ -1,5 +1,7 @@
 //! The token reaches no log, whatever is logged and however it was shown. Clauses: C08, H02.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod support;
 
 use std::{

@@ -267,6 +267,61 @@ async fn a_panic_fails_its_request_alone() {
 }
 
 #[tokio::test]
+async fn a_fork_keeps_what_is_before_a_prompt_or_all_and_leaves_its_parent() {
+    let server = Server::start().await;
+    let s = server.create().await;
+    server.run(&s, "one").await;
+    server.run(&s, "two").await;
+    let before = at(&server, "GET", &s, "/messages", "").await.1;
+    at(&server, "DELETE", &s, "", "").await;
+    for (body, kept, prompt) in
+        [("", 4, json!(null)), (r#"{"at":2}"#, 2, json!("two")), (r#"{"at":0}"#, 0, json!("one"))]
+    {
+        let (status, fork) = at(&server, "POST", &s, "/fork", body).await;
+        assert_eq!((status, &fork["prompt"], &fork["loaded"]), (201, &prompt, &json!(true)), "{body}");
+        let id = fork["id"].as_str().unwrap();
+        assert_ne!(id, s);
+        let messages = at(&server, "GET", id, "/messages", "").await.1["messages"].as_array().unwrap().clone();
+        assert_eq!(messages[..], before["messages"].as_array().unwrap()[..kept], "{body}");
+    }
+    for bad in [r#"{"at":1}"#, r#"{"at":99}"#, r#"{"at":-1}"#, r#"{"at":18446744073709551615}"#] {
+        assert_eq!(at(&server, "POST", &s, "/fork", bad).await.0, 400, "{bad}");
+    }
+    assert_eq!(at(&server, "POST", "none", "/fork", "").await.0, 404);
+    assert_eq!(at(&server, "GET", &s, "/messages", "").await.1, before);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn history_is_summarised_taken_back_and_emptied() {
+    let server = Server::start().await;
+    let s = server.create().await;
+    server.run(&s, "one").await;
+    server.run(&s, "two").await;
+    let (status, undone) = at(&server, "POST", &s, "/undo", "").await;
+    assert_eq!((status, undone), (200, json!({"prompt": "two", "restored": [], "skipped": []})));
+    assert_eq!(at(&server, "GET", &s, "/messages", "").await.1["messages"].as_array().unwrap().len(), 2);
+
+    at(&server, "DELETE", &s, "", "").await;
+    let (status, compacted) = at(&server, "POST", &s, "/compact", "").await;
+    assert_eq!(status, 200, "{compacted}");
+    assert!(compacted["before_tokens"].is_u64() && compacted["after_tokens"].is_u64(), "{compacted}");
+    assert_eq!(at(&server, "GET", &s, "", "").await.1["loaded"], true, "a stored one is loaded");
+    assert_eq!(at(&server, "POST", &s, "/clear", "").await, (200, json!({})));
+    let messages = at(&server, "GET", &s, "/messages", "").await.1["messages"].as_array().unwrap().clone();
+    let whys: Vec<_> = messages.iter().filter_map(|message| message["parts"][0].get("why")).collect();
+    assert_eq!(whys, ["compact", "clear"], "{messages:?}");
+    assert_eq!(at(&server, "POST", &s, "/undo", "").await.1["error"]["code"], "invalid");
+
+    at(&server, "POST", &s, "/prompt", r#"{"text":"hold"}"#).await;
+    for verb in ["/compact", "/undo", "/clear", "/fork"] {
+        assert_eq!(at(&server, "POST", &s, verb, "").await.1["error"]["code"], "busy", "{verb}");
+        assert_eq!(at(&server, "POST", "none", verb, "").await.0, 404, "{verb}");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
 async fn info_tells_the_directory_and_the_agents() {
     let server = Server::start().await;
     let info = server.call("GET", "/v1/info", "").await.json();

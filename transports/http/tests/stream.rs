@@ -1,5 +1,7 @@
 //! Event streams: what is sent, where a stream begins, what is told of a loss, and how it ends. Clauses: H13–H17, C14.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod support;
 
 use serde_json::json;
