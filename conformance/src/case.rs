@@ -71,16 +71,16 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Declares the cases of one file: `"l03-name" [L03, C02] needs [Script] => function;`.
+/// Declares the cases of one file: `"l03-name" on WS [L03, C02] needs [Script] => function;`.
 #[macro_export]
 macro_rules! cases {
-    ($wires:expr; $( $id:literal [$($clause:ident),+] $(needs [$($need:ident),*])? => $run:path; )+) => {
+    ($( $id:literal on $wires:ident [$($clause:ident),+] $(needs [$($need:ident),+])? => $run:path; )+) => {
         /// The cases of this file.
         pub const CASES: &[$crate::Case] = &[ $( $crate::Case {
             id: $id,
             clauses: &[$(stringify!($clause)),+],
             wires: $wires,
-            needs: &[$($($crate::Need::$need),*)?],
+            needs: &[$($($crate::Need::$need),+)?],
             run: |ctx| Box::pin($run(ctx)),
         } ),+ ];
     };

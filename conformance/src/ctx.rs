@@ -25,6 +25,7 @@ use std::{
     time::Duration,
 };
 use tokio::process::Child;
+use triplane_protocol::{larik, lich};
 
 /// The tables of the three wires, compiled once a process.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +46,11 @@ impl Books {
     }
 
     fn load() -> Outcome<Self> {
-        Ok(Self::default())
+        Ok(Self {
+            lich: Arc::new(RpcBook::new(lich::ROWS, lich::NOTIFICATIONS)?),
+            larik: Arc::new(HttpBook::new(larik::ROWS)?),
+            sepia: Arc::default(),
+        })
     }
 }
 
@@ -104,6 +109,7 @@ impl Ctx {
             cwd: self.work(),
             home: self.home(),
             free_port: true,
+            umask: None,
         }
     }
 
@@ -224,6 +230,15 @@ impl On {
         let (child, lines) = foreign(command, self.deadline)?;
         self.child = Some(child);
         Ok(lines)
+    }
+
+    /// Ends the case unless the token lets somebody in.
+    pub async fn front_opens(&self, wire: Wire) -> Outcome {
+        match wire {
+            Wire::Ws => self.ws().await.map(drop),
+            Wire::Http => self.http()?.get("/v1/info").await?.want(200).map(drop),
+            Wire::Stdio => Ok(()),
+        }
     }
 
     /// A JSON-RPC client on the case's wire.

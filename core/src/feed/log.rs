@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// What memory has after `position`; `None` when the spool must be asked.
-    fn from_ring(&self, position: u64, max: usize) -> Option<Batch> {
+    fn in_ring(&self, position: u64, max: usize) -> Option<Batch> {
         let ring = self.ring();
         if position + 1 < ring.first() {
             return None;
@@ -108,7 +108,7 @@ impl Log {
     }
 
     /// What the spool has after `position`, up to where memory begins; what is in neither is a gap.
-    async fn from_spool(&self, position: u64, max: usize) -> Batch {
+    async fn in_spool(&self, position: u64, max: usize) -> Batch {
         let (first, epoch) = {
             let ring = self.ring();
             (ring.first(), ring.epoch.clone())
@@ -172,7 +172,7 @@ impl Subscription {
         if self.ahead.is_some() || self.log.ring().first() <= self.position + 1 {
             return self.try_next(max);
         }
-        let batch = self.log.from_spool(self.position, max).await;
+        let batch = self.log.in_spool(self.position, max).await;
         self.took(batch)
     }
 
@@ -181,7 +181,7 @@ impl Subscription {
         if let Some(gap) = self.ahead.take() {
             return Batch { gap: Some(gap), entries: Vec::new() };
         }
-        let batch = self.log.from_ring(self.position, max).unwrap_or_default();
+        let batch = self.log.in_ring(self.position, max).unwrap_or_default();
         self.took(batch)
     }
 

@@ -14,7 +14,7 @@ use crate::{
     feed::{Entry, Marker},
     permission::{Rule, Rules},
     plane::{Answered, Run, RunResult, WhenBusy},
-    store::{SessionLock, Spool, StoreError, Transcript},
+    store::{Spool, StoreError, Transcript},
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -42,8 +42,9 @@ pub(crate) struct Actor {
     live: Arc<Live>,
     inbox: mpsc::Receiver<Box<Envelope>>,
     transcript: Transcript,
-    lock: Arc<SessionLock>,
     spool: Option<Spool>,
+    /// The spool was given up for this life.
+    spoolless: bool,
     agent: Option<Box<dyn LiveAgent>>,
     run: Option<RunTask>,
     responders: HashMap<Ticket, Responder>,
@@ -71,6 +72,7 @@ enum Work {
 
 /// What woke the session's task.
 enum Woken {
+    #[expect(clippy::vec_box, reason = "the inbox is of boxes, so that an idle one is small")]
     Inputs(Vec<Box<Envelope>>),
     RunTaskEnded(Result<Option<Box<dyn LiveAgent>>, tokio::task::JoinError>),
     Overdue(RunId),
@@ -78,22 +80,16 @@ enum Woken {
 }
 
 impl Actor {
-    /// The owner of `live`. `agent`: already opened, if it is.
-    pub(crate) fn new(
-        live: Arc<Live>,
-        inbox: mpsc::Receiver<Box<Envelope>>,
-        transcript: Transcript,
-        lock: Arc<SessionLock>,
-        agent: Option<Box<dyn LiveAgent>>,
-    ) -> Self {
+    /// The owner of `live`. Its agent is opened with the first run.
+    pub(crate) fn new(live: Arc<Live>, inbox: mpsc::Receiver<Box<Envelope>>, transcript: Transcript) -> Self {
         let last_seq = live.log.next_seq().saturating_sub(1);
         Self {
             live,
             inbox,
             transcript,
-            lock,
             spool: None,
-            agent,
+            spoolless: false,
+            agent: None,
             run: None,
             responders: HashMap::new(),
             run_ends: HashMap::new(),
@@ -245,10 +241,10 @@ impl Actor {
         }
         let events = std::mem::take(&mut self.unpublished);
         let count = events.len() as u64;
-        if let Err(error) = self.reserve(count).await {
-            // Without a reservation a seq could be used twice after a crash, so the spool is given up for this life;
-            // readers go on from memory.
-            tracing::error!(session = %self.live.id, error = chain(&error), "the spool could not be written");
+        if !self.spoolless
+            && let Err(error) = self.reserve(count).await
+        {
+            self.give_up_spool(&error).await;
         }
         let first = self.live.log.next_seq();
         let mut entries = Vec::with_capacity(events.len());
@@ -269,10 +265,21 @@ impl Actor {
         self.live.services.feed.events(&self.live.id, &entries);
     }
 
+    /// Without a reservation a seq could be used twice after a crash. So the spool goes: its next life begins a new epoch,
+    /// and until then readers go on from memory. Clause: H16.
+    async fn give_up_spool(&mut self, error: &StoreError) {
+        tracing::error!(session = %self.live.id, error = chain(error), "the spool could not be written and is given up");
+        self.spoolless = true;
+        self.spool = None;
+        if let Err(error) = self.live.services.dir.forget_spool(&self.live.lock).await {
+            tracing::error!(session = %self.live.id, error = chain(&error), "the spool could not be removed");
+        }
+    }
+
     /// Opens the spool with the first event, and reserves seqs on disk before they are used. Clause: H16.
     async fn reserve(&mut self, count: u64) -> Result<(), StoreError> {
         if self.spool.is_none() {
-            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.lock.clone()).await?;
+            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.live.lock.clone()).await?;
             self.live.log.resume(state.next_seq, &state.epoch);
             self.spool = Some(spool);
         }
@@ -433,7 +440,7 @@ impl Actor {
             tracing::error!(session = %self.live.id, error = chain(&error), "the transcript could not be synced");
         }
         let deleted = match reason {
-            CloseReason::Deleted => Some(self.live.services.dir.delete(self.lock.clone()).await),
+            CloseReason::Deleted => Some(self.live.services.dir.delete(self.live.lock.clone()).await),
             CloseReason::Explicit | CloseReason::Idle | CloseReason::Rewind | CloseReason::Shutdown => None,
         };
         self.leave(if matches!(deleted, Some(Err(_))) { CloseReason::Explicit } else { reason });

@@ -64,6 +64,8 @@ pub enum Input {
     Compact(Ticket, RunId),
     /// The summary, with the boundary's id and time; `None` when the compaction was given up.
     Compacted(RunId, Result<(String, Usage), RunError>, MessageId, i64),
+    /// The plane has something to tell that is not the agent's.
+    Tell(AgentEvent),
     /// A background task began.
     TaskStarted(TaskInfo),
     /// A background task ended: its state, its text, and when.

@@ -12,7 +12,7 @@ use crate::{
     limits::Limits,
     permission::Rules,
     plane::Run,
-    store::SessionDir,
+    store::{SessionDir, SessionLock},
 };
 use std::{
     collections::HashMap,
@@ -50,6 +50,7 @@ pub(crate) struct Live {
     pub(crate) updated: AtomicI64,
     pub(crate) log: Arc<Log>,
     pub(crate) rules: Arc<Rules>,
+    pub(crate) lock: Arc<SessionLock>,
     pub(crate) services: Arc<Services>,
     /// When it was last used, by the plane's own count; for who goes first (L12).
     pub(crate) used: AtomicU64,
@@ -100,6 +101,7 @@ pub(crate) struct Parts {
     pub(crate) updated: i64,
     pub(crate) log: Arc<Log>,
     pub(crate) rules: Arc<Rules>,
+    pub(crate) lock: Arc<SessionLock>,
     pub(crate) services: Arc<Services>,
     pub(crate) machine: Machine,
 }
@@ -117,6 +119,7 @@ impl Live {
             updated: AtomicI64::new(parts.updated),
             log: parts.log,
             rules: parts.rules,
+            lock: parts.lock,
             services: parts.services,
             used: AtomicU64::new(0),
             idle_since: Mutex::new(Instant::now()),

@@ -162,6 +162,11 @@ impl Machine {
             Input::Release(ticket, records) => self.release(ticket, records, &mut out),
             Input::Compact(ticket, run_id) => self.compact(ticket, run_id, &mut out),
             Input::Compacted(run_id, result, id, at) => self.compacted(&run_id, result, id, at, &mut out),
+            Input::Tell(event) => {
+                if !self.closed() {
+                    out.push(Effect::Publish(event));
+                }
+            }
             Input::TaskStarted(task) => self.task_started(task, &mut out),
             Input::TaskEnded(id, state, text, at) => self.task_ended(&id, state, text, at, &mut out),
             Input::Handover(prompt) => self.start_handover(prompt, &mut out),
@@ -590,6 +595,8 @@ impl FinishedTask {
             TaskState::Stopped => "was stopped",
             TaskState::Running => "is running",
         };
-        format!("Background task {} ({}) {how}: {}", self.id, self.title, self.text)
+        // Set in, so that no line of it can pass for something that a user said.
+        let text = self.text.replace('\n', "\n  ");
+        format!("Background task {} ({}) {how}: {text}", self.id, self.title)
     }
 }

@@ -1,0 +1,4 @@
+//! x
+use crate::case::Case;
+/// x
+pub const FILES: &[&[Case]] = &[];
