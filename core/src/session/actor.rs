@@ -284,7 +284,7 @@ impl Actor {
         tracing::error!(session = %self.live.id, error = chain(error), "the spool could not be written and is given up");
         self.spoolless = true;
         self.spool = None;
-        if let Err(error) = self.live.services.dir.forget_spool(&self.live.lock).await {
+        if let Err(error) = self.live.services.dir.forget_spool(&self.lock).await {
             tracing::error!(session = %self.live.id, error = chain(&error), "the spool could not be removed");
         }
     }
