@@ -184,7 +184,7 @@ impl Plane {
             created: opening.created,
             updated,
             log,
-            lock: opening.lock,
+            lock: opening.lock.clone(),
             services: self.inner.services.clone(),
             machine,
         });
@@ -211,7 +211,7 @@ impl Plane {
             self.inner.holds.drop_all(&live.id);
             return Err(error);
         }
-        let actor = Actor::new(live.clone(), inbox, opening.transcript);
+        let actor = Actor::new(live.clone(), inbox, opening.transcript, opening.lock);
         self.inner.services.tracker.spawn(actor.serve());
         self.watch_takeovers();
         if opening.fell_back {
@@ -230,7 +230,7 @@ impl Plane {
                     let Some(inner) = Weak::upgrade(&inner) else { return };
                     let plane = Self { inner };
                     let lives: Vec<Arc<Live>> = plane.inner.services.feed.map().sessions.values().cloned().collect();
-                    for live in lives.iter().filter(|live| live.lock.lost()) {
+                    for live in lives.iter().filter(|live| live.lock.upgrade().is_some_and(|lock| lock.lost())) {
                         tracing::warn!(session = %live.id, "taken over by another process");
                         let _ = plane.detach(&live.id, CloseReason::Explicit).await;
                     }

@@ -171,6 +171,7 @@ impl Plane {
     fn live(&self, id: &SessionId) -> Result<Arc<Live>, PlaneError> {
         let live = self.peek(id).ok_or_else(|| PlaneError::not_live(id))?;
         live.used.store(self.inner.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        live.touch();
         Ok(live)
     }
 
