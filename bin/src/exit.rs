@@ -27,6 +27,9 @@ pub(crate) enum CommandError {
     /// The plane refused.
     #[error(transparent)]
     Plane(#[from] PlaneError),
+    /// A mistake of ours.
+    #[error("{0}; this is a defect")]
+    Defect(String),
     /// Reading or writing failed.
     #[error("{doing} failed")]
     Io {
@@ -52,7 +55,7 @@ impl CommandError {
     const fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Settings(_) => 2,
-            Self::Plane(_) | Self::Io { .. } => 1,
+            Self::Plane(_) | Self::Io { .. } | Self::Defect(_) => 1,
         }
     }
 }

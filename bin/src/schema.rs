@@ -5,19 +5,45 @@ use crate::{
     exit::{CommandError, Exit},
 };
 use std::{fs, io::Write, path::Path};
+use triplane_protocol::{
+    AgentEvent, ErrorCode, Session, larik, lich, openrpc,
+    schemas::{self, Direction, SchemaOf},
+    sepia,
+};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A document: its path under the output directory, and its text.
 type Document = (String, String);
 
 /// Writes the documents, or with `--check` names those that differ.
 pub(crate) fn run(args: &SchemaArgs) -> Result<Exit, CommandError> {
-    let documents = documents();
+    let documents = documents().map_err(CommandError::Defect)?;
     let mut stdout = anstream::stdout();
     if args.check { check(&args.out, &documents, &mut stdout) } else { write(&args.out, &documents, &mut stdout) }
 }
 
-fn documents() -> Vec<Document> {
-    Vec::new()
+/// Every document. Errors: a defect of a table, in one line.
+fn documents() -> Result<Vec<Document>, String> {
+    let lich = openrpc::Info {
+        title: "Triplane over WebSocket (lich)",
+        version: VERSION,
+        summary: "Sessions of coding agents over JSON-RPC on a WebSocket, for rich clients on the same machine.",
+    };
+    let types: [(&str, SchemaOf); 3] = [
+        ("AgentEvent", |generator| generator.subschema_for::<AgentEvent>()),
+        ("Session", |generator| generator.subschema_for::<Session>()),
+        ("ErrorCode", |generator| generator.subschema_for::<ErrorCode>()),
+    ];
+    let types = types.map(|(name, of)| (name.to_owned(), Direction::Written, of));
+    let documents = [
+        ("lich.openrpc.json", openrpc::document(&lich, lich::ROWS, lich::NOTIFICATIONS)?),
+        ("larik.openapi.json", larik::openapi(VERSION)?),
+        ("sepia.openrpc.json", sepia::openrpc(VERSION)?),
+        ("types.schema.json", schemas::bundle("urn:triplane:types", "Events and sessions", &types)?),
+    ];
+    let text = |value: &serde_json::Value| serde_json::to_string_pretty(value).map_err(|error| error.to_string());
+    documents.iter().map(|(name, value)| Ok(((*name).to_owned(), text(value)? + "\n"))).collect()
 }
 
 fn write(out: &Path, documents: &[Document], tell: &mut impl Write) -> Result<Exit, CommandError> {
@@ -51,6 +77,15 @@ fn check(out: &Path, documents: &[Document], tell: &mut impl Write) -> Result<Ex
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_committed_documents_are_what_the_tables_say() {
+        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/schema");
+        let mut differing = Vec::new();
+        check(&committed, &documents().unwrap(), &mut differing).unwrap();
+        let differing = String::from_utf8(differing).unwrap();
+        assert_eq!(differing, "", "run: cargo run -- schema --out protocol/schema");
+    }
 
     #[test]
     fn what_was_written_checks_and_a_change_is_found() {

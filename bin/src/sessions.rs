@@ -99,7 +99,8 @@ fn detail_json(detail: &SessionDetail) -> [(String, Value); 6] {
 fn row_text(row: &SessionRow, now: Duration) -> String {
     let written = Duration::from_millis(u64::try_from(row.updated).unwrap_or_default());
     let title = row.title.as_deref().unwrap_or(if row.pending { "(empty)" } else { "" });
-    format!("{:<36}  {:>8}  {}", row.id, age(now.saturating_sub(written)), plain::short(title, SHORT_CHARS))
+    let text = format!("{:<36}  {:>8}  {}", row.id, age(now.saturating_sub(written)), plain::short(title, SHORT_CHARS));
+    text.trim_end().to_owned()
 }
 
 /// How long ago, in the largest unit that fits.

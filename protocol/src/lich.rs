@@ -19,10 +19,10 @@ crate::rpc_wire! {
     SessionList: "session.list" (SessionListParams) -> SessionListResult, queue None, errors [], clauses ["L04", "L06", "C13"];
     /// Empties the history in memory. The transcript's bytes stay, and so does the handle.
     SessionClear: "session.clear" (SessionClearParams) -> SessionClearResult, queue BySession,
-        errors [NotFound, Busy], clauses ["L07", "L12", "L19"], later;
+        errors [NotFound, Busy], clauses ["L07", "L12", "L19"];
     /// Forks a transcript into a new session: its history without the trailing user messages.
     SessionResume: "session.resume" (SessionResumeParams) -> SessionResumeResult, queue None,
-        errors [NotFound, Ambiguous, Overloaded], clauses ["L08", "L09", "L10", "L11", "L13"], later;
+        errors [NotFound, Ambiguous, UnknownAgent, Overloaded], clauses ["L08", "L09", "L10", "L11", "L13"];
     /// Runs a prompt and answers when the run has ended, however it ended. The run's events come before the reply.
     PromptSubmit: "prompt.submit" (PromptSubmitParams) -> PromptSubmitResult, queue BySession,
         errors [NotFound, NoAgent, Cancelled, Overloaded, TooLarge, Unavailable], clauses ["L14", "L15", "L16", "L18", "L19", "L20"];

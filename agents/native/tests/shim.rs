@@ -1,18 +1,30 @@
 //! The shim, as a real process: this program starts itself as one, and as a parent that is killed.
-//! Knows no plane. Faults: CP-02, CP-03, CP-04, CP-13.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+//! The last cases drive the whole agent in a plane through it. Faults: CP-02, CP-03, CP-04, CP-09, CP-10, CP-13.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::wildcard_enum_match_arm, missing_docs)]
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    io::{BufRead, BufReader, Read},
+    ffi::OsString,
+    io::{BufRead, BufReader, Read, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Child, Command, ExitCode, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
-use triplane_native::shim;
+use triplane_core::{
+    Plane, PlaneConfig,
+    limits::Limits,
+    plane::{Created, HoldPolicy, Prompt, WhenBusy},
+    store::Durability,
+};
+use triplane_native::{NativeAgent, NativeConfig, shim};
+use triplane_protocol::{AgentEvent, event::SettingsPatch, ir::Mode};
 
 /// Makes this program a parent that starts a guard and waits to be killed.
 const PARENT: &str = "__parent";
+
+/// Makes this program a server with one session, which runs one script and says what its tools say.
+const SERVER: &str = "__server";
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -26,10 +38,11 @@ fn main() -> ExitCode {
             let _ = child.wait();
             return ExitCode::SUCCESS;
         }
+        Some(SERVER) => return server(args.next().unwrap(), &args.next().unwrap().to_string_lossy()),
         // A filter or a flag of the test runner.
         Some(_) | None => {}
     }
-    let cases: [(&str, fn()); 7] = [
+    let cases: [(&str, fn()); 9] = [
         ("a guard ends as its program does", ends_alike),
         ("what a program leaves in its group ends with it", leftovers),
         ("a closed stdin ends the whole tree", closed_stdin),
@@ -37,6 +50,8 @@ fn main() -> ExitCode {
         ("exec dies with its parent", exec_dies),
         ("exec refuses a parent that is gone", exec_refuses),
         ("a wrong call is told", wrong_call),
+        ("a command sees no secret of the server", no_secret),
+        ("a killed server takes its commands along", killed_server),
     ];
     for (name, case) in cases {
         case();
@@ -162,4 +177,70 @@ fn wrong_call() {
         let status = this(shim::ARG).args(args).stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap();
         assert_eq!(status.code(), Some(127), "{args:?}");
     }
+}
+
+fn server(root: OsString, script: &str) -> ExitCode {
+    let root = std::path::PathBuf::from(root);
+    let config = PlaneConfig {
+        cwd: root.clone(),
+        session_dir: root.join("sessions"),
+        home: root.join("home"),
+        durability: Durability::Flush,
+        agent: None,
+        defaults: SettingsPatch { mode: Some(Mode::Bypass), ..SettingsPatch::default() },
+        limits: Limits::default(),
+        abort_on_disconnect: false,
+    };
+    let shim = std::env::current_exe().ok();
+    let agent = NativeAgent::new(NativeConfig { shim, ..NativeConfig::default() });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let plane = Plane::open(config, vec![Arc::new(agent)]).unwrap();
+        let hold = plane.hold(HoldPolicy { name: "test", ..HoldPolicy::default() });
+        let id = plane.create(&hold, Created::default()).await.unwrap().row.id;
+        let mut events = plane.subscribe(&id).await.unwrap();
+        plane.prompt(&id, Prompt::text(script, WhenBusy::Refuse)).await.unwrap();
+        loop {
+            for entry in events.next(16).await.entries {
+                match &entry.event {
+                    AgentEvent::ToolCallOutput { text, .. } => print!("{text}"),
+                    AgentEvent::Status { busy: false } => return,
+                    _ => {}
+                }
+            }
+            std::io::stdout().flush().unwrap();
+        }
+    });
+    ExitCode::SUCCESS
+}
+
+fn bash(command: &str) -> String {
+    format!("/tool bash {}", serde_json::json!({ "command": command }))
+}
+
+fn no_secret() {
+    let fds = "ls /proc/self/fd | xargs";
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = this(SERVER);
+    server.arg(dir.path()).arg(bash(&format!("env; {fds}")));
+    server.env("TRIPLANE_TOKEN", "s3cret").env("LARIK_SERVER_TOKEN", "s3cret").env("KEPT", "yes");
+    let output = server.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("KEPT=yes") && text.contains("TRIPLANE_RUN="), "{text}");
+    assert!(!text.contains("s3cret"), "{text}");
+    // No more open files than a child of this test has: none of the server's.
+    let bare = Command::new("/bin/sh").args(["-c", fds]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(text.lines().last(), String::from_utf8_lossy(&bare.stdout).lines().last());
+}
+
+fn killed_server() {
+    let mark = mark(5);
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = this(SERVER);
+    let mut server = server.arg(dir.path()).arg(bash(&tree(&mark))).stdout(Stdio::piped()).spawn().unwrap();
+    assert_eq!(line(&mut server), "up\n");
+    assert_eq!(living(&mark), 4);
+    kill_process(Pid::from_child(&server), Signal::KILL).unwrap();
+    server.wait().unwrap();
+    within(6, "the tree ends", || living(&mark) == 0);
 }

@@ -104,7 +104,7 @@ fn number(query: Option<&str>, name: &str) -> Option<usize> {
 
 /// Publishes `count` deltas of about `size` bytes, and the event that ends a run.
 async fn publish(log: Arc<Log>, count: usize, size: usize) {
-    let text = "x".repeat(size.saturating_sub(60));
+    let text = "x".repeat(size.saturating_sub(76));
     for seq in 1..=count {
         let data = format!(
             "id: {seq}\nevent: llm_delta\ndata: {{\"type\":\"llm_delta\",\"text\":\"{text}\",\"seq\":{seq}}}\n\n"

@@ -167,9 +167,10 @@ impl<R: Write, A: Write> Printer<R, A> {
         }
         self.note(&DIM, &format!("  {ms} ms"))?;
         let Some(diff) = diff else { return Ok(()) };
-        self.body(diff, |line| match line.as_bytes().first() {
-            Some(b'+') => &GOOD,
-            Some(b'-') => &BAD,
+        self.body(diff, |line| match line.as_bytes() {
+            [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => &DIM,
+            [b'+', ..] => &GOOD,
+            [b'-', ..] => &BAD,
             _ => &DIM,
         })
     }

@@ -115,6 +115,7 @@ impl Plane {
             transcript,
             lock,
             fresh: true,
+            fell_back: false,
         };
         self.go_live(hold, opening).await?;
         Ok(Forked { session: self.get(&id).await?, prompt, message_count })

@@ -1,10 +1,10 @@
 //! How sessions become live and cease to be.
 //! Invariant: after shutdown has begun nobody comes into the live map, however far an open in mid-I/O was. Clause: L13.
 
-use super::{Created, Hold, Plane, SessionDetail};
+use super::{Attach, Attached, Created, Hold, Plane, SessionDetail};
 use crate::{
     PlaneError,
-    agent::{Agent, Settings},
+    agent::{Agent, NoAgent, Settings},
     feed::Marker,
     session::{Actor, Live, Machine, Parts, fresh_id, input::Closing, input::Input, now_ms},
     store::{History, SessionLock, Transcript},
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 use triplane_protocol::{
-    SessionId, Stop,
+    AgentEvent, SessionId, Stop,
     event::{CloseReason, SettingsPatch},
     ir::Extra,
     record::{Header, Record, RunState, TRANSCRIPT_VERSION},
@@ -24,6 +24,9 @@ use triplane_protocol::{
 
 /// How long shutdown waits for sessions that were told to end at once.
 const END_GRACE: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether another process took a session over.
+const TAKEOVER_WATCH: Duration = Duration::from_millis(400);
 
 /// What an open has gathered when the session can go live.
 pub(super) struct Opening {
@@ -38,15 +41,17 @@ pub(super) struct Opening {
     pub(super) transcript: Transcript,
     pub(super) lock: Arc<SessionLock>,
     pub(super) fresh: bool,
+    /// Another model was taken than the one that was asked for; that is told in an event.
+    pub(super) fell_back: bool,
 }
 
 impl Plane {
     /// Makes a session and makes it live: its empty transcript is on disk before this returns. Clauses: L05, H07, S14.
-    /// Errors: `UnknownAgent`, `NoAgent`, `InvalidParams` (model, cwd, title), `Overloaded` at a cap, `Closing`.
+    /// Errors: `UnknownAgent`, `InvalidParams` (model, cwd, title), `Overloaded` at a cap, `Closing`.
     pub async fn create(&self, hold: &Hold, created: Created) -> Result<SessionDetail, PlaneError> {
         self.open_for_work()?;
         let agent = self.agent(created.agent.as_deref())?;
-        let settings = self.choose(&*agent, &created)?;
+        let (settings, fell_back) = self.choose(&*agent, &created.settings, &created.fallbacks)?;
         let cwd = self.cwd(created.cwd)?;
         self.make_room(hold).await?;
         let id = new_session_id()?;
@@ -72,27 +77,50 @@ impl Plane {
             transcript,
             lock,
             fresh: true,
+            fell_back,
         };
         self.go_live(hold, opening).await?;
         self.get(&id).await
     }
 
-    /// Loads a stored session under its own id, or adds `hold` to a live one. Errors: `NotFound`, `Locked`, `Closing`.
+    /// Loads a stored session under its own id, or adds `hold` to a live one. Errors: `NotFound`, `Locked`, `Closing`,
+    /// `UnknownAgent` when its agent cannot run it here.
     pub async fn attach(&self, hold: &Hold, id: &SessionId) -> Result<SessionDetail, PlaneError> {
+        let attached = self.attach_with(hold, id, Attach::default()).await?;
+        if attached.read_only {
+            let text = format!("agent `{}` cannot run session {id} here", attached.session.row.agent);
+            return Err(PlaneError::UnknownAgent(text));
+        }
+        Ok(attached.session)
+    }
+
+    /// As [`Plane::attach`], with a takeover and a model. A session whose agent cannot run here is answered read-only:
+    /// it is not live, and nothing is told. Errors: `InvalidParams` when no model can be used. Clauses: S12, S26.
+    pub async fn attach_with(&self, hold: &Hold, id: &SessionId, attach: Attach) -> Result<Attached, PlaneError> {
         self.open_for_work()?;
         let gate = self.gate(id);
         let _turn = gate.lock().await;
         if self.live(id).is_ok() {
-            if self.inner.holds.add(hold, id) {
-                tracing::debug!(session = %id, "one more party holds it");
+            self.inner.holds.add(hold, id);
+            if let Some(model) = attach.model {
+                self.set(id, SettingsPatch { model: Some(model), ..SettingsPatch::default() }).await?;
             }
-            return self.get(id).await;
+            return Ok(Attached { session: self.get(id).await?, read_only: false });
         }
         if !self.dir().exists(id) {
             return Err(PlaneError::no_session(id));
         }
+        let (stored, _) = self.dir().read(id).await?;
+        let owner = stored.header().map(|header| header.agent.clone());
+        let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| {
+            let agent = agent.descriptor();
+            agent.can.prompt || agent.id == NoAgent::NAME
+        });
+        if !runs_here {
+            return Ok(Attached { session: self.get(id).await?, read_only: true });
+        }
         self.make_room(hold).await?;
-        let lock = self.dir().lock(id, &self.inner.node.id, false).await?;
+        let lock = self.dir().lock(id, &self.inner.node.id, attach.takeover).await?;
         let loaded = self.dir().load(id, lock.clone()).await?;
         if loaded.report != Default::default() {
             tracing::warn!(session = %id, report = ?loaded.report, "the transcript was damaged; the rest of it is there");
@@ -101,7 +129,17 @@ impl Plane {
         let header = history.header().cloned();
         let agent = self.agent(header.as_ref().map(|header| header.agent.as_str()))?;
         let cwd = header.as_ref().map_or_else(|| self.inner.config.cwd.clone(), |header| header.cwd.clone().into());
-        let settings = self.settings(&*agent, history.settings());
+        let mut asked = history.settings().clone();
+        let wanted = attach.model.is_some();
+        asked.model = attach.model.or(asked.model);
+        // A model that is gone meanwhile is no reason not to look at the session; its next prompt will say so.
+        let (settings, fell_back) = match wanted || !attach.fallbacks.is_empty() {
+            true => self.choose(&*agent, &asked, &attach.fallbacks)?,
+            false => (self.settings(&*agent, &asked), false),
+        };
+        let changed = wanted || fell_back;
+        let unsaved =
+            changed.then(|| SettingsPatch { model: Some(settings.model.clone()), ..SettingsPatch::default() });
         let created = header.map_or_else(now_ms, |header| header.created);
         let opening = Opening {
             id: id.clone(),
@@ -110,13 +148,14 @@ impl Plane {
             created,
             history,
             settings,
-            unsaved: None,
+            unsaved,
             transcript,
             lock,
             fresh: false,
+            fell_back,
         };
         self.go_live(hold, opening).await?;
-        self.get(id).await
+        Ok(Attached { session: self.get(id).await?, read_only: false })
     }
 
     /// Puts a session into the live map with its marker, and starts its task.
@@ -145,6 +184,7 @@ impl Plane {
             created: opening.created,
             updated,
             log,
+            lock: opening.lock.clone(),
             services: self.inner.services.clone(),
             machine,
         });
@@ -171,9 +211,32 @@ impl Plane {
             self.inner.holds.drop_all(&live.id);
             return Err(error);
         }
-        let actor = Actor::new(live.clone(), inbox, opening.transcript, opening.lock, None);
+        let actor = Actor::new(live.clone(), inbox, opening.transcript, opening.lock);
         self.inner.services.tracker.spawn(actor.serve());
+        self.watch_takeovers();
+        if opening.fell_back {
+            let model = Some(live.machine().settings.model.clone());
+            live.tell(Input::Tell(AgentEvent::SettingsChanged(SettingsPatch { model, ..Default::default() }))).await;
+        }
         Ok(live)
+    }
+
+    /// Lets go of sessions that another process took over. DESIGN: the holder watches, within a second.
+    fn watch_takeovers(&self) {
+        let (inner, closing) = (Arc::downgrade(&self.inner), self.inner.closing.clone());
+        self.inner.watching.call_once(|| {
+            self.inner.services.tracker.spawn(async move {
+                while closing.run_until_cancelled(tokio::time::sleep(TAKEOVER_WATCH)).await.is_some() {
+                    let Some(inner) = Weak::upgrade(&inner) else { return };
+                    let plane = Self { inner };
+                    let lives: Vec<Arc<Live>> = plane.inner.services.feed.map().sessions.values().cloned().collect();
+                    for live in lives.iter().filter(|live| live.lock.upgrade().is_some_and(|lock| lock.lost())) {
+                        tracing::warn!(session = %live.id, "taken over by another process");
+                        let _ = plane.detach(&live.id, CloseReason::Explicit).await;
+                    }
+                }
+            });
+        });
     }
 
     /// Ends a live session for all holds: its run is cancelled first. `false` when it was not live. The transcript stays.
@@ -239,18 +302,21 @@ impl Plane {
         gate
     }
 
-    /// The first of the model that was asked for and its fallbacks that can be used. Errors: `InvalidParams`.
-    fn choose(&self, agent: &dyn Agent, created: &Created) -> Result<Settings, PlaneError> {
-        let mut patch = created.settings.clone();
-        let first = self.settings(agent, &patch).model;
-        let usable = std::iter::once(&first).chain(&created.fallbacks).find(|model| agent.check_model(model).is_ok());
-        if let Some(model) = usable {
-            patch.model = Some(model.clone());
-        } else {
-            patch.model = Some(first);
-        }
+    /// Settings with the first usable of the model that was asked for and its fallbacks, and whether it is another one.
+    /// Errors: `InvalidParams` naming what was wrong with the first.
+    fn choose(
+        &self,
+        agent: &dyn Agent,
+        asked: &SettingsPatch,
+        fallbacks: &[String],
+    ) -> Result<(Settings, bool), PlaneError> {
+        let first = self.settings(agent, asked).model;
+        let usable = std::iter::once(&first).chain(fallbacks).find(|model| agent.check_model(model).is_ok());
+        let model = usable.unwrap_or(&first).clone();
+        let fell_back = model != first;
+        let patch = SettingsPatch { model: Some(model), ..asked.clone() };
         self.check_settings(agent, &patch)?;
-        Ok(self.settings(agent, &patch))
+        Ok((self.settings(agent, &patch), fell_back))
     }
 
     /// The directory that a session is to work in. Errors: `InvalidParams`.

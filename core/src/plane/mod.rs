@@ -18,14 +18,14 @@ pub use crate::session::input::ClearWhen;
 pub use copies::{Forked, Import};
 pub use files::{Restored, Skipped};
 pub use types::{
-    Answer, Answered, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt, Run, RunResult,
-    SessionDetail, SessionRow, TaskInfo, WhenBusy,
+    Answer, Answered, Attach, Attached, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt,
+    Run, RunResult, SessionDetail, SessionRow, TaskInfo, WhenBusy,
 };
 pub use upkeep::{Compacted, Rewind, Rewound, Undone};
 
 use crate::{
     PlaneError,
-    agent::{Agent, Descriptor, Settings},
+    agent::{Agent, Descriptor, NoAgent, Settings},
     feed::{Log, NodeFeed},
     node::Node,
     permission::RuleBook,
@@ -60,6 +60,8 @@ struct Inner {
     gates: Mutex<HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>>,
     logs: Mutex<HashMap<SessionId, Weak<Log>>>,
     uses: AtomicU64,
+    /// The task that watches for takeovers, started with the first live session.
+    watching: std::sync::Once,
     closing: CancellationToken,
     closed: tokio::sync::Mutex<bool>,
 }
@@ -93,6 +95,7 @@ impl Plane {
             gates: Mutex::default(),
             logs: Mutex::default(),
             uses: AtomicU64::new(1),
+            watching: std::sync::Once::new(),
             closing: CancellationToken::new(),
             closed: tokio::sync::Mutex::new(false),
         };
@@ -123,17 +126,18 @@ impl Plane {
         self.inner.closing.cancelled().await;
     }
 
-    /// The agent of this name, or the default one. Errors: `UnknownAgent`, `NoAgent`.
+    /// The agent of this name, or the default one; a plane without any has [`NoAgent`]. Errors: `UnknownAgent`.
     fn agent(&self, name: Option<&str>) -> Result<Arc<dyn Agent>, PlaneError> {
         let agents = &self.inner.agents;
         match name.or(self.inner.config.agent.as_deref()) {
+            Some(NoAgent::NAME) => Ok(Arc::new(NoAgent)),
             Some(name) => agents.iter().find(|agent| agent.descriptor().id == name).cloned().ok_or_else(|| {
                 let known: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
                 PlaneError::UnknownAgent(format!("no agent `{name}`; there is {}", known.join(", ")))
             }),
             None => {
                 let prompts = |agent: &&Arc<dyn Agent>| agent.descriptor().can.prompt;
-                agents.iter().find(prompts).cloned().ok_or(PlaneError::NoAgent)
+                Ok(agents.iter().find(prompts).cloned().unwrap_or_else(|| Arc::new(NoAgent)))
             }
         }
     }
@@ -167,6 +171,7 @@ impl Plane {
     fn live(&self, id: &SessionId) -> Result<Arc<Live>, PlaneError> {
         let live = self.peek(id).ok_or_else(|| PlaneError::not_live(id))?;
         live.used.store(self.inner.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        live.touch();
         Ok(live)
     }
 

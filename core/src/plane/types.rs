@@ -71,6 +71,26 @@ pub struct Created {
     pub source: Option<String>,
 }
 
+/// How a stored session is made live.
+#[derive(Debug, Clone, Default)]
+pub struct Attach {
+    /// Takes it from another process that holds it.
+    pub takeover: bool,
+    /// The model from now on.
+    pub model: Option<String>,
+    /// Models to be tried in order when that one cannot be used.
+    pub fallbacks: Vec<String>,
+}
+
+/// A session that was asked to be live.
+#[derive(Debug, Clone)]
+pub struct Attached {
+    /// The session.
+    pub session: SessionDetail,
+    /// Its agent cannot run it here: it can be read, and is not live.
+    pub read_only: bool,
+}
+
 /// A row of the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {

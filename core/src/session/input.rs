@@ -42,8 +42,8 @@ pub enum Input {
     Prompt(Ticket, PromptInput),
     /// The caller of a prompt that still waits gave up.
     Withdraw(Ticket),
-    /// Somebody cancels the run in flight.
-    Cancel(Ticket),
+    /// Somebody cancels the run in flight; if he saw one (its id), then that one only.
+    Cancel(Ticket, Option<RunId>),
     /// The agent says something in a run.
     Agent(RunId, Say),
     /// A cancelled run did not end in time.
@@ -64,6 +64,8 @@ pub enum Input {
     Compact(Ticket, RunId),
     /// The summary, with the boundary's id and time; `None` when the compaction was given up.
     Compacted(RunId, Result<(String, Usage), RunError>, MessageId, i64),
+    /// The plane has something to tell that is not the agent's.
+    Tell(AgentEvent),
     /// A background task began.
     TaskStarted(TaskInfo),
     /// A background task ended: its state, its text, and when.
@@ -87,6 +89,8 @@ pub enum Closing {
     Now,
     /// Lets it end first.
     AfterRun,
+    /// Nothing: with anything to do the session stays, and the close is refused.
+    IfIdle,
 }
 
 /// When a clear's boundary is written.

@@ -7,10 +7,12 @@ use super::{
 use crate::{
     permission::{self, Decision},
     plane::TaskInfo,
+    store::files::{self, Access},
 };
 use std::{
     collections::VecDeque,
     future::Future,
+    io::Read,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -146,9 +148,11 @@ impl RunSink {
             options: ask.options.clone().unwrap_or_else(permission::standard_options),
         };
         let (verdict, rx) = oneshot::channel();
-        self.live.asks().insert(request_id, PendingAsk { ask, verdict });
+        self.live.asks().insert(request_id.clone(), PendingAsk { ask, verdict });
         let answerable = self.live.services.answerable.load(std::sync::atomic::Ordering::Acquire);
-        self.say(Say::Ask { request, answerable }).await;
+        if !self.live.tell(Input::Agent(self.run_id.clone(), Say::Ask { request, answerable })).await {
+            self.live.asks().remove(&request_id);
+        }
         rx.await.unwrap_or(Verdict::Expired)
     }
 
@@ -170,14 +174,18 @@ impl RunSink {
         let (dir, path) = (self.live.services.dir.clone(), path.to_owned());
         let task = tokio::task::spawn_blocking(move || {
             let told = |error: std::io::Error| format!("{}: {error}", path.display());
-            let content = match std::fs::metadata(&path) {
+            // What is looked at and what is read is the same regular file: no link is followed, no pipe waited for.
+            match std::fs::symlink_metadata(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(told(error)),
-                Ok(meta) if meta.len() > CHECKPOINT_BYTES => {
-                    return Err(format!("{}: too large to be checkpointed (64 MiB at most)", path.display()));
-                }
-                Ok(_) => std::fs::read(&path).map_err(told)?,
-            };
+                Ok(_) => (),
+            }
+            let file = files::open(&path, Access::Read).map_err(told)?;
+            let mut content = Vec::new();
+            file.take(CHECKPOINT_BYTES + 1).read_to_end(&mut content).map_err(told)?;
+            if content.len() as u64 > CHECKPOINT_BYTES {
+                return Err(format!("{}: too large to be checkpointed (64 MiB at most)", path.display()));
+            }
             dir.blobs().put(&content).map(Some).map_err(|error| error.to_string())
         });
         task.await.map_err(|error| error.to_string())?

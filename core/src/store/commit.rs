@@ -160,7 +160,7 @@ impl Shared {
             drop(state);
             let result = (self.sync)(&file);
             for waiter in waiters {
-                _ = waiter.reply.send(result.as_ref().map(|()| ()).map_err(same_error));
+                _ = waiter.reply.send(result.as_ref().copied().map_err(same_error));
             }
             state = self.lock();
             let Some(pending) = state.files.get_mut(&key) else { continue };

@@ -42,7 +42,7 @@ fn show(messages: &[Arc<Message>]) -> String {
             match part {
                 Part::Known(KnownPart::Result { id, error: true, .. }) => word += &format!("!{id}"),
                 Part::Known(KnownPart::Text { text, .. }) if text == "sum" => word += "=sum",
-                _ => {}
+                Part::Known(_) | Part::Other(_) => {}
             }
         }
         word

@@ -110,6 +110,10 @@ impl SessionLock {
         Err(StoreError::Held(place.holder()))
     }
 
+    fn new(id: &SessionId, holder: Holder, mine: [u8; RECORD_BYTES], lock: File, record: File) -> Self {
+        Self { id: id.clone(), holder, lock, record, inside: Mutex::new(()), mine, fenced: AtomicBool::new(false) }
+    }
+
     /// How the lock stands, without taking it. A probe looks like a holder for some microseconds, which [`acquire`](Self::acquire) waits out.
     pub fn probe(dir: &Path, id: &SessionId) -> io::Result<LockState> {
         let place = Place::new(dir, id);
@@ -324,7 +328,9 @@ impl Place {
         if !files::is_at(&lock, &self.lock).map_err(naming)? || !files::is_at(&file, &self.record).map_err(naming)? {
             return Ok(None);
         }
-        self.own(id, node, lock, held).map(Some)
+        let (holder, mine) = self.claim(node, &held).map_err(naming)?;
+        drop(held);
+        Ok(Some(SessionLock::new(id, holder, mine, lock, file)))
     }
 
     /// Asks, waits, fences; `None`: the files were replaced meanwhile.
@@ -354,13 +360,19 @@ impl Place {
             return Ok(None);
         }
         let lock = self.replace_lock().map_err(naming)?;
-        self.own(id, node, lock, held).map(Some)
+        let (holder, mine) = self.claim(node, &held).map_err(naming)?;
+        drop(held);
+        Ok(Some(SessionLock::new(id, holder, mine, lock, file)))
     }
 
     fn enter<'a>(&self, file: &'a File) -> Result<Fence<'a>, StoreError> {
-        Fence::enter(file, PATIENCE).map_err(|err| match err.kind() {
-            io::ErrorKind::TimedOut => StoreError::Held(self.holder()),
-            _ => StoreError::Io { doing: "locking the session's fence", source: err },
+        Fence::enter(file, PATIENCE).map_err(|err| {
+            let stopped_inside = err.kind() == io::ErrorKind::TimedOut;
+            if stopped_inside {
+                StoreError::Held(self.holder())
+            } else {
+                StoreError::io("locking the session's fence")(err)
+            }
         })
     }
 
@@ -379,24 +391,12 @@ impl Place {
     }
 
     /// The last step, under the fence: the next generation is ours.
-    fn own(&self, id: &SessionId, node: &str, lock: File, held: Fence<'_>) -> Result<SessionLock, StoreError> {
-        let naming = |err| StoreError::Io { doing: "writing the session's holder record", source: err };
-        let before = Record::read(held.0).map_err(naming)?.unwrap_or_default();
+    fn claim(&self, node: &str, held: &Fence<'_>) -> io::Result<(Holder, [u8; RECORD_BYTES])> {
+        let before = Record::read(held.0)?.unwrap_or_default();
         let (generation, pid, since) = (before.generation + 1, std::process::id(), files::now_ms());
-        let record =
-            Record { generation, wanted: None, node: Some(node.to_owned()), pid: Some(pid), since: Some(since) };
-        let mine = record.write(held.0).map_err(naming)?;
-        // A handle of its own: the caller's is the fence that is left now.
-        let own = files::open(&self.record, Access::Write).map_err(naming)?;
-        Ok(SessionLock {
-            id: id.clone(),
-            holder: Holder { node: node.to_owned(), pid, since, generation },
-            lock,
-            record: own,
-            inside: Mutex::new(()),
-            mine,
-            fenced: AtomicBool::new(false),
-        })
+        let node = node.to_owned();
+        let record = Record { generation, wanted: None, node: Some(node.clone()), pid: Some(pid), since: Some(since) };
+        Ok((Holder { node, pid, since, generation }, record.write(held.0)?))
     }
 }
 

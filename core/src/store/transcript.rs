@@ -82,9 +82,13 @@ impl Transcript {
         lock: Arc<SessionLock>,
         ground: Arc<Ground>,
     ) -> Result<Self, StoreError> {
-        let file = files::open(&path, Access::CreateNew).map_err(|err| match err.kind() {
-            io::ErrorKind::AlreadyExists => StoreError::Exists(header.id.to_string()),
-            _ => StoreError::Io { doing: "creating the transcript", source: err },
+        let file = files::open(&path, Access::CreateNew).map_err(|err| {
+            let taken = err.kind() == io::ErrorKind::AlreadyExists;
+            if taken {
+                StoreError::Exists(header.id.to_string())
+            } else {
+                StoreError::io("creating the transcript")(err)
+            }
         })?;
         Ok(Self::over(path, file, Some(header), 0, lock, ground))
     }
@@ -310,9 +314,9 @@ impl Transcript {
 
 /// `map_err` for opening a transcript.
 pub(super) fn missing(id: &SessionId) -> impl FnOnce(io::Error) -> StoreError {
-    move |err| match err.kind() {
-        io::ErrorKind::NotFound => StoreError::NotFound(id.to_string()),
-        _ => StoreError::Io { doing: "opening the transcript", source: err },
+    move |err| {
+        let gone = err.kind() == io::ErrorKind::NotFound;
+        if gone { StoreError::NotFound(id.to_string()) } else { StoreError::io("opening the transcript")(err) }
     }
 }
 
@@ -342,7 +346,7 @@ fn fold(file: &File) -> Result<Folded, StoreError> {
             // Whole but for its newline: nothing of it is lost.
             lines::Line::Unended(text) => match parse(text) {
                 Parsed::Bad => found.report.torn_bytes = text.len() as u64,
-                whole => {
+                whole @ (Parsed::Record(_) | Parsed::Unknown(_)) => {
                     found.take(whole)?;
                     found.unended = true;
                 }

@@ -65,12 +65,11 @@ impl Server {
         tracker: TaskTracker,
         ending: CancellationToken,
     ) -> Result<Self, ServeError> {
-        let table = |err: String| ServeError::Table(err);
         Ok(Self {
             guard: Guard { allow_remote: config.allow_remote, allow_origins: config.allow_origins.clone() },
             token: config.token.clone(),
-            router: Router::new().map_err(|err| table(err.to_string()))?,
-            larik: Larik::new(plane, config, tracker.clone(), ending).map_err(table)?,
+            router: Router::new().map_err(|err| ServeError::Table(err.to_string()))?,
+            larik: Larik::new(plane, config, tracker.clone(), ending),
             tracker,
             limits: config.limits.clone(),
         })

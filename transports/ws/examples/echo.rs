@@ -1,5 +1,5 @@
 //! Echoes every message on the very stack and limits of the lich wire, for suites that test WebSocket framing.
-//! Prints the ready line; ends on SIGINT.
+//! Prints the ready line; ends on SIGINT. An argument is the largest message in bytes, for cases that need more than the wire's own.
 
 #![allow(clippy::expect_used, reason = "a tool for tests")]
 
@@ -41,7 +41,11 @@ impl Peer for Echoing {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let token = Token::from_flag_or_env(None).expect("a token");
-    let limits = WsLimits::default();
+    let mut limits = WsLimits::default();
+    if let Some(bytes) = std::env::args().nth(1) {
+        limits.message_bytes = bytes.parse().expect("a number of bytes");
+        limits.reply_bytes = limits.message_bytes;
+    }
     let server = Server::bind("127.0.0.1", 0, Guard::default(), token.clone(), limits).await.expect("a free port");
     let line = serde_json::json!({ "port": server.address().port(), "token": token.expose() });
     ReadyLine::stdout().announce(&line).expect("stdout");

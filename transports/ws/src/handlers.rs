@@ -3,7 +3,10 @@
 use crate::{connection::Client, submit};
 use std::sync::Arc;
 use triplane_common::rpc::Armed;
-use triplane_core::{PlaneError, plane::Created};
+use triplane_core::{
+    PlaneError,
+    plane::{ClearWhen, Created},
+};
 use triplane_protocol::{
     ErrorCode, Failure,
     lich::{self, HealthResult, HealthStatus, ListedSession},
@@ -37,6 +40,22 @@ impl Handle<lich::SessionList> for Request {
         let page = self.client.lich.plane.list(None, None).await?;
         let listed = page.rows.into_iter().map(|row| ListedSession { id: row.id, mtime_ms: row.updated });
         Ok(lich::SessionListResult { sessions: listed.collect() })
+    }
+}
+
+impl Handle<lich::SessionClear> for Request {
+    async fn handle(&self, params: lich::SessionClearParams) -> Result<lich::SessionClearResult, Failure> {
+        self.client.lich.plane.clear(&params.session_id, ClearWhen::NextAppend).await?;
+        Ok(lich::SessionClearResult { session_id: params.session_id })
+    }
+}
+
+impl Handle<lich::SessionResume> for Request {
+    async fn handle(&self, params: lich::SessionResumeParams) -> Result<lich::SessionResumeResult, Failure> {
+        let lich = &self.client.lich;
+        let (resumed_id, fork) = lich.plane.resume_fork(&lich.hold, &params.id, params.source).await?;
+        let message_count = u64::try_from(fork.message_count).unwrap_or(u64::MAX);
+        Ok(lich::SessionResumeResult { session_id: fork.session.row.id, resumed_id, message_count })
     }
 }
 

@@ -32,7 +32,8 @@ pub(crate) const MARKER: &str = "TRIPLANE_RUN";
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// How much longer a guard may take than [`GRACE`] before it is ended from here.
-const GUARD_SLACK: Duration = Duration::from_secs(2);
+/// A cancelled run has five seconds in all.
+const GUARD_SLACK: Duration = Duration::from_secs(1);
 
 /// How often a child is looked at where its death cannot be told.
 const POLL: Duration = Duration::from_millis(10);

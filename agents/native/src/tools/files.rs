@@ -44,6 +44,15 @@ pub(super) fn whole(path: &Path) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(content))
 }
 
+/// Whether [`replace`] may go ahead: there is nothing, or a regular file.
+pub(super) fn replaceable(path: &Path) -> Result<(), String> {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => Err(format!("{} is a directory", path.display())),
+        Ok(meta) if !meta.is_file() => Err(format!("{} is not a regular file", path.display())),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Puts `content` in the place of the file, at once; makes it and the directories above it where they are missing.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), String> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {

@@ -44,6 +44,12 @@ impl Tool for Write {
 }
 
 async fn write(desk: &Desk, place: Place, content: String) -> Result<Outcome, String> {
+    // Before the checkpoint, which would read whatever is there.
+    change({
+        let real = place.real.clone();
+        move || files::replaceable(&real)
+    })
+    .await?;
     let guard = desk.host.before_change(&place.real).await?;
     let outcome = change(move || {
         // For the diff only: what cannot be read as a whole is replaced without one.

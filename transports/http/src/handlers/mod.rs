@@ -1,6 +1,7 @@
 //! One short function a row: from typed input to plane calls to typed reply. Knows no HTTP.
 //! Everything about sessions is the plane's; what is here is larik's alone: when a session is loaded, and what "nothing" is.
 
+mod history;
 mod permissions;
 mod runs;
 mod server;
@@ -13,7 +14,10 @@ use crate::{
     sse::EventStream,
 };
 use serde_json::value::RawValue;
-use std::{future::Future, sync::Arc};
+use std::{
+    future::Future,
+    sync::{Arc, OnceLock},
+};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use triplane_core::{
@@ -27,7 +31,8 @@ pub(crate) struct Larik {
     plane: Plane,
     hold: Hold,
     info: ServerInfo,
-    document: Arc<RawValue>,
+    /// Made when it is first asked for: it costs more memory than all the rest of an idle server.
+    document: OnceLock<Arc<RawValue>>,
     limits: HttpLimits,
     streams: Arc<Semaphore>,
     tracker: TaskTracker,
@@ -39,25 +44,28 @@ impl Serve for Larik {
 }
 
 impl Larik {
-    /// Errors: a defect of the wire's table, in one line.
-    pub(crate) fn new(
-        plane: Plane,
-        config: &HttpConfig,
-        tracker: TaskTracker,
-        ending: CancellationToken,
-    ) -> Result<Self, String> {
-        let document = larik::openapi(&config.info.version)?;
-        let document = serde_json::value::to_raw_value(&document).map_err(|err| err.to_string())?;
-        Ok(Self {
+    pub(crate) fn new(plane: Plane, config: &HttpConfig, tracker: TaskTracker, ending: CancellationToken) -> Self {
+        Self {
             hold: plane.hold(HoldPolicy { name: "http", answers: true, ..HoldPolicy::default() }),
             plane,
             info: config.info.clone(),
-            document: document.into(),
+            document: OnceLock::new(),
             limits: config.limits.clone(),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
             tracker,
             ending,
-        })
+        }
+    }
+
+    /// The wire's document. Errors: `Internal` for a defect of the wire's table.
+    fn document(&self) -> Result<Arc<RawValue>, Failure> {
+        if let Some(document) = self.document.get() {
+            return Ok(document.clone());
+        }
+        let broken = |cause: String| Failure::new(ErrorCode::Internal, "the wire's table is broken").because(cause);
+        let document = larik::openapi(&self.info.version).map_err(broken)?;
+        let text = serde_json::value::to_raw_value(&document).map_err(|err| broken(err.to_string()))?;
+        Ok(self.document.get_or_init(|| text.into()).clone())
     }
 
     /// Loads a stored session unless it is live, through whatever wire. Carried to its end even if the client goes. Clause: C17.

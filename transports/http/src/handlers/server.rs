@@ -31,6 +31,6 @@ impl Handle<Info> for Larik {
 
 impl Handle<OpenApi> for Larik {
     async fn handle(&self, _: Input<OpenApi>) -> Result<Document, Failure> {
-        Ok(Document(self.document.clone()))
+        Ok(Document(self.document()?))
     }
 }

@@ -1,0 +1,265 @@
+//! One handler a row of sepia: params in, a plane call, the result out. Clauses: S02–S30.
+
+use crate::{connection::Client, forward, views};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use triplane_common::rpc::{Armed, Call, Reply, Then, Wire};
+use triplane_core::{
+    PlaneError,
+    plane::{Answer, Choice, Created, Prompt, SessionDetail, WhenBusy},
+};
+use triplane_protocol::{
+    ErrorCode, Failure, SessionId,
+    event::{CloseReason, SettingsPatch},
+    ir,
+    sepia::{self, *},
+    table::{Handle, Row},
+};
+
+impl Wire for Client {
+    type Method = sepia::Method;
+
+    fn lookup(&self, name: &str) -> Option<(Self::Method, &'static Row)> {
+        sepia::Method::from_name(name).map(|method| (method, method.row()))
+    }
+
+    fn key(&self, _: Self::Method, _: Option<&str>) -> Option<String> {
+        None
+    }
+
+    fn lasts(&self, method: Self::Method) -> bool {
+        method == sepia::Method::PromptSession
+    }
+
+    async fn call(self: Arc<Self>, method: Self::Method, call: Call) -> Result<Reply, Failure> {
+        let request = Request { client: self, armed: call.armed, then: Mutex::default() };
+        let result = sepia::dispatch(&request, method, call.params.as_deref()).await?;
+        let then = request.then.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Reply { result, then })
+    }
+}
+
+/// One request, when its turn has come.
+struct Request {
+    client: Arc<Client>,
+    armed: Armed,
+    /// What follows the reply.
+    then: Mutex<Option<Then>>,
+}
+
+impl Request {
+    fn then(&self, then: impl FnOnce() + Send + 'static) {
+        *self.then.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(then));
+    }
+
+    /// A session, when it is one of `agent`. Errors: `NotFound`.
+    async fn detail(&self, id: &SessionId, agent: Option<&str>) -> Result<SessionDetail, Failure> {
+        let detail = self.client.plane.get(id).await?;
+        match agent {
+            Some(agent) if agent != detail.row.agent => {
+                Err(Failure::new(ErrorCode::NotFound, format!("no session `{id}` of agent `{agent}`")))
+            }
+            Some(_) | None => Ok(detail),
+        }
+    }
+
+    /// Errors: `NotFound` with the hint to attach it.
+    fn must_be_live(&self, id: &SessionId) -> Result<(), Failure> {
+        if self.client.plane.is_live(id) { Ok(()) } else { Err(PlaneError::not_live(id).into()) }
+    }
+}
+
+impl Handle<ShowManifest> for Request {
+    async fn handle(&self, _: Nothing) -> Result<Manifest, Failure> {
+        let Client { plane, config, .. } = &*self.client;
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Ok(Manifest {
+            name: "triplane".into(),
+            version: config.version.clone(),
+            protocol: PROTOCOL,
+            node: Node { id: plane.node().id.clone(), name: plane.node().name.clone() },
+            config: Lifecycle {
+                idle_ttl_ms: config.idle_ttl.map(ms),
+                sweep_ms: ms(config.sweep),
+                history_limit: u64::try_from(plane.config().limits.history_limit).unwrap_or(u64::MAX),
+                probe_idle_ms: ms(config.probe_idle),
+            },
+            methods: sepia::served().map(str::to_owned).collect(),
+            listeners: config.listeners.clone(),
+        })
+    }
+}
+
+impl Handle<ListAgents> for Request {
+    async fn handle(&self, _: Nothing) -> Result<Agents, Failure> {
+        Ok(Agents { agents: self.client.plane.agents().into_iter().map(views::agent).collect() })
+    }
+}
+
+impl Handle<ListSessions> for Request {
+    async fn handle(&self, _: ListParams) -> Result<Sessions, Failure> {
+        let page = self.client.plane.list(None, None).await?;
+        Ok(Sessions { sessions: page.rows.into_iter().map(views::row).collect() })
+    }
+}
+
+impl Handle<GetSession> for Request {
+    async fn handle(&self, params: SessionRef) -> Result<ir::Session, Failure> {
+        let detail = self.detail(&params.id, params.agent.as_deref()).await?;
+        let messages = self.client.plane.messages(&params.id).await?;
+        Ok(views::session(detail, messages.into_iter().map(Arc::unwrap_or_clone).collect()))
+    }
+}
+
+impl Handle<SummarizeSession> for Request {
+    async fn handle(&self, params: SessionRef) -> Result<Summary, Failure> {
+        let detail = self.detail(&params.id, params.agent.as_deref()).await?;
+        let messages = self.client.plane.messages(&params.id).await?.len();
+        Ok(Summary { row: views::row(detail.row), message_count: u64::try_from(messages).unwrap_or(u64::MAX) })
+    }
+}
+
+impl Handle<ReadHistory> for Request {
+    async fn handle(&self, params: HistoryParams) -> Result<HistoryPage, Failure> {
+        if params.agent.is_some() {
+            self.detail(&params.id, params.agent.as_deref()).await?;
+        }
+        if params.limit == Some(0) {
+            return Err(Failure::new(ErrorCode::InvalidParams, "limit: must be at least 1"));
+        }
+        let limit = params.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let page = self.client.plane.history(&params.id, limit, params.before.as_ref()).await?;
+        Ok(HistoryPage { messages: page.messages, before: page.before })
+    }
+}
+
+impl Handle<AttachSession> for Request {
+    async fn handle(&self, params: AttachParams) -> Result<Attached, Failure> {
+        if params.agent.is_some() {
+            self.detail(&params.id, params.agent.as_deref()).await?;
+        }
+        let Client { plane, hold, .. } = &*self.client;
+        let mut detail = plane.attach(hold, &params.id).await?;
+        let mut wanted = params.model.into_iter().chain(params.fallbacks).peekable();
+        while let Some(model) = wanted.next() {
+            let patch = SettingsPatch { model: Some(model), ..SettingsPatch::default() };
+            match plane.set(&params.id, patch).await {
+                Ok(changed) => {
+                    detail = changed;
+                    break;
+                }
+                Err(PlaneError::InvalidParams(_)) if wanted.peek().is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(views::attached(detail))
+    }
+}
+
+impl Handle<DetachSession> for Request {
+    async fn handle(&self, params: LiveRef) -> Result<Detached, Failure> {
+        match self.client.plane.detach(&params.id, CloseReason::Explicit).await? {
+            true => Ok(Detached { detached: true }),
+            false => Err(PlaneError::not_live(&params.id).into()),
+        }
+    }
+}
+
+impl Handle<CreateSession> for Request {
+    async fn handle(&self, params: CreateParams) -> Result<Attached, Failure> {
+        let Client { plane, hold, .. } = &*self.client;
+        let created = Created {
+            cwd: Some(params.cwd.into()),
+            agent: params.agent,
+            settings: SettingsPatch { model: params.model, title: params.title, ..SettingsPatch::default() },
+            fallbacks: params.fallbacks,
+            label: None,
+            source: Some("sepia".into()),
+        };
+        Ok(views::attached(plane.create(hold, created).await?))
+    }
+}
+
+impl Handle<PromptSession> for Request {
+    async fn handle(&self, params: PromptParams) -> Result<PromptOutcome, Failure> {
+        if params.parts.is_empty() {
+            return Err(Failure::new(ErrorCode::InvalidParams, "parts: must have at least one part"));
+        }
+        self.must_be_live(&params.id)?;
+        if params.agent.is_some() {
+            self.detail(&params.id, params.agent.as_deref()).await?;
+        }
+        let prompt = Prompt {
+            parts: params.parts.into_iter().map(ir::Part::from).collect(),
+            when_busy: WhenBusy::Refuse,
+            armed: self.armed.token().clone(),
+        };
+        let run = self.client.plane.prompt(&params.id, prompt).await?;
+        self.armed.begun();
+        let result = run.finished().await?;
+        self.client.told(&params.id, result.last_seq).await;
+        Ok(views::outcome(result))
+    }
+}
+
+impl Handle<CancelSession> for Request {
+    async fn handle(&self, params: LiveRef) -> Result<Cancelled, Failure> {
+        Ok(Cancelled { cancelled: self.client.plane.cancel(&params.id).await? })
+    }
+}
+
+impl Handle<AnswerPermission> for Request {
+    async fn handle(&self, params: PermissionParams) -> Result<Resolved, Failure> {
+        let answer = Answer { choice: Choice::Option(params.option), reason: None, by: Some("sepia".into()) };
+        self.client.plane.answer(&params.id, &params.request, answer).await?;
+        Ok(Resolved { resolved: true })
+    }
+}
+
+impl Handle<SubscribeSession> for Request {
+    async fn handle(&self, params: LiveRef) -> Result<SessionSubscribed, Failure> {
+        self.must_be_live(&params.id)?;
+        let place = self.client.subscription()?;
+        let cursor = self.client.plane.subscribe(&params.id).await?;
+        // It may have ended just before the position stood; then its end would never come.
+        self.must_be_live(&params.id)?;
+        let Client { outbox, drain, .. } = &*self.client;
+        let (forward, progress) =
+            forward::SessionForward::new(params.id.clone(), cursor, outbox.clone(), drain.clone());
+        self.client.follows(&params.id, progress);
+        let client = self.client.clone();
+        self.then(move || {
+            client.forwards.spawn(async move {
+                forward.run().await;
+                drop(place);
+            });
+        });
+        Ok(SessionSubscribed { subscribed: true, session_id: params.id })
+    }
+}
+
+impl Handle<SubscribeNode> for Request {
+    async fn handle(&self, _: Nothing) -> Result<NodeSubscribed, Failure> {
+        let place = self.client.subscription()?;
+        let (feed, live) = self.client.plane.subscribe_node();
+        let client = self.client.clone();
+        self.then(move || {
+            let (outbox, drain) = (client.outbox.clone(), client.drain.clone());
+            client.forwards.spawn(async move {
+                forward::node(feed, outbox, drain).await;
+                drop(place);
+            });
+        });
+        Ok(NodeSubscribed { subscribed: true, live })
+    }
+}
+
+impl Handle<Shutdown> for Request {
+    async fn handle(&self, _: Nothing) -> Result<Done, Failure> {
+        let end = self.client.end.clone();
+        self.then(move || end.cancel());
+        Ok(Done {})
+    }
+}
