@@ -4,7 +4,7 @@
 use super::{Attach, Attached, Created, Hold, Plane, SessionDetail};
 use crate::{
     PlaneError,
-    agent::{Agent, Settings},
+    agent::{Agent, NoAgent, Settings},
     feed::Marker,
     session::{Actor, Live, Machine, Parts, fresh_id, input::Closing, input::Input, now_ms},
     store::{History, SessionLock, Transcript},
@@ -47,7 +47,7 @@ pub(super) struct Opening {
 
 impl Plane {
     /// Makes a session and makes it live: its empty transcript is on disk before this returns. Clauses: L05, H07, S14.
-    /// Errors: `UnknownAgent`, `NoAgent`, `InvalidParams` (model, cwd, title), `Overloaded` at a cap, `Closing`.
+    /// Errors: `UnknownAgent`, `InvalidParams` (model, cwd, title), `Overloaded` at a cap, `Closing`.
     pub async fn create(&self, hold: &Hold, created: Created) -> Result<SessionDetail, PlaneError> {
         self.open_for_work()?;
         let agent = self.agent(created.agent.as_deref())?;
@@ -112,7 +112,10 @@ impl Plane {
         }
         let (stored, _) = self.dir().read(id).await?;
         let owner = stored.header().map(|header| header.agent.clone());
-        let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| agent.descriptor().can.prompt);
+        let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| {
+            let agent = agent.descriptor();
+            agent.can.prompt || agent.id == NoAgent::NAME
+        });
         if !runs_here {
             return Ok(Attached { session: self.get(id).await?, read_only: true });
         }

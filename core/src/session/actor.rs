@@ -44,6 +44,8 @@ pub(crate) struct Actor {
     transcript: Transcript,
     lock: Arc<SessionLock>,
     spool: Option<Spool>,
+    /// The spool was given up for this life.
+    spoolless: bool,
     agent: Option<Box<dyn LiveAgent>>,
     run: Option<RunTask>,
     responders: HashMap<Ticket, Responder>,
@@ -96,6 +98,7 @@ impl Actor {
             transcript,
             lock,
             spool: None,
+            spoolless: false,
             agent: None,
             run: None,
             responders: HashMap::new(),
@@ -251,15 +254,15 @@ impl Actor {
         }
         let events = std::mem::take(&mut self.unpublished);
         let count = events.len() as u64;
-        if let Err(error) = self.reserve(count).await {
-            // Without a reservation a seq could be used twice after a crash, so the spool is given up for this life;
-            // readers go on from memory.
-            tracing::error!(session = %self.live.id, error = chain(&error), "the spool could not be written");
+        if !self.spoolless
+            && let Err(error) = self.reserve(count).await
+        {
+            self.give_up_spool(&error).await;
         }
         let first = self.live.log.next_seq();
         let mut entries = Vec::with_capacity(events.len());
         for (seq, event) in (first..).zip(events) {
-            if matches!(event, AgentEvent::Status { busy: true }) {
+            if matches!(event, AgentEvent::Status { busy: true, .. }) {
                 self.busy_seq = seq;
             }
             entries.push(Arc::new(Entry::new(seq, event)));
@@ -273,6 +276,17 @@ impl Actor {
         self.last_seq = first + count - 1;
         self.live.log.publish(&entries);
         self.live.services.feed.events(&self.live.id, &entries);
+    }
+
+    /// Without a reservation a seq could be used twice after a crash. So the spool goes: its next life begins a new epoch,
+    /// and until then readers go on from memory. Clause: H16.
+    async fn give_up_spool(&mut self, error: &StoreError) {
+        tracing::error!(session = %self.live.id, error = chain(error), "the spool could not be written and is given up");
+        self.spoolless = true;
+        self.spool = None;
+        if let Err(error) = self.live.services.dir.forget_spool(&self.lock).await {
+            tracing::error!(session = %self.live.id, error = chain(&error), "the spool could not be removed");
+        }
     }
 
     /// Opens the spool with the first event, and reserves seqs on disk before they are used. Clause: H16.
