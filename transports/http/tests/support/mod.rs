@@ -74,6 +74,7 @@ pub fn plane(home: &std::path::Path) -> Plane {
         agent: None,
         defaults: SettingsPatch::default(),
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     Plane::open(config, Vec::new()).unwrap()
