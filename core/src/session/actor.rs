@@ -461,6 +461,11 @@ impl Actor {
     /// Out of the live map, and told so, in one moment; `deleted` comes before `detached`. Clause: S26.
     fn leave(&self, reason: CloseReason) {
         let live = &self.live;
+        let overlay = &live.services.overlay;
+        overlay.closed(&live.id, self.lock.holder().generation, now_ms());
+        if !self.transcript.is_pending() {
+            overlay.flushed(&live.id);
+        }
         live.services.feed.change(|map| {
             let gone = map.sessions.remove(&live.id).is_some();
             let (id, agent) = (live.id.clone(), live.agent_id.clone());
