@@ -52,7 +52,7 @@ impl Agent for Puppet {
             name: "Puppet".into(),
             version: None,
             installed: true,
-            can: Capabilities { prompt: true, read: true, ..Capabilities::default() },
+            can: Capabilities { prompt: true, read: true, write: true, delete: true, ..Capabilities::default() },
             models: vec!["puppet/one".into(), "puppet/two".into()],
             modes: Mode::ALL.to_vec(),
         }
