@@ -262,7 +262,7 @@ impl Actor {
         let first = self.live.log.next_seq();
         let mut entries = Vec::with_capacity(events.len());
         for (seq, event) in (first..).zip(events) {
-            if matches!(event, AgentEvent::Status { busy: true }) {
+            if matches!(event, AgentEvent::Status { busy: true, .. }) {
                 self.busy_seq = seq;
             }
             entries.push(Arc::new(Entry::new(seq, event)));
