@@ -9,6 +9,7 @@
 //! - [`permission`]: modes, rules, and what is asked.
 //! - [`agent`]: what an agent, a store of sessions and a config look like from here.
 //! - [`node`]: who this machine is.
+//! - [`stats`]: what the plane counts of itself.
 //! - [`limits`]: every bound, with its reason. [`error`]: why a plane call fails.
 
 pub mod agent;
@@ -19,6 +20,7 @@ pub mod node;
 pub mod permission;
 pub mod plane;
 pub mod session;
+pub mod stats;
 pub mod store;
 
 pub use error::PlaneError;

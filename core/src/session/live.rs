@@ -12,6 +12,7 @@ use crate::{
     limits::Limits,
     permission::Rules,
     plane::Run,
+    stats::Stats,
     store::{SessionDir, SessionLock},
 };
 use std::{
@@ -40,6 +41,7 @@ pub(crate) struct Services {
     pub(crate) answerable: AtomicBool,
     /// Every task of the plane, so that shutdown can wait for all of them.
     pub(crate) tracker: TaskTracker,
+    pub(crate) stats: Arc<Stats>,
 }
 
 /// One live session.
