@@ -116,7 +116,7 @@ fn stopped(failure: Failure) -> Result<Stop, ModelError> {
         Failure::TooLarge => ErrorCode::TooLarge,
         Failure::Overloaded => ErrorCode::Overloaded,
         Failure::Internal => ErrorCode::Internal,
-        Failure::Unavailable => ErrorCode::Unavailable,
+        Failure::Unavailable | Failure::Broken => ErrorCode::Unavailable,
     };
     let message = format!("the model failed as its script says: {}", failure.word());
     Err(ModelError { code, message, retryable: failure.retryable() })
