@@ -201,7 +201,7 @@ impl Streamed {
             let script = self.scene.script();
             let results = self.scene.tool_results();
             let mut turn = script.attempt(&results, self.failed);
-            while let Some(step) = turn.next() {
+            for step in turn.by_ref() {
                 let piece = match step {
                     Step::Text(text) => Piece::Text(text.into_owned()),
                     Step::Think(text) => Piece::Think(text.to_owned()),

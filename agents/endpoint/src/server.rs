@@ -277,10 +277,18 @@ impl Body for Reply {
     type Data = Bytes;
     type Error = Broken;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<BodyFrame<Bytes>, Broken>>> {
-        match self.get_mut() {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<BodyFrame<Bytes>, Broken>>> {
+        match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(BodyFrame::data(bytes)))),
-            Self::Frames(frames) => frames.poll_recv(cx).map(|frame| frame.map(|frame| frame.map(BodyFrame::data))),
+            Self::Frames(frames) => match frames.poll_recv(cx) {
+                Poll::Ready(Some(Err(Broken))) => {
+                    // One round later: what stands before the break is then on its way.
+                    *self = Self::Broken;
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                other => other.map(|frame| frame.map(|frame| frame.map(BodyFrame::data))),
+            },
             Self::Broken => Poll::Ready(Some(Err(Broken))),
         }
     }
