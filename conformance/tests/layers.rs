@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-protocol", &[]),
     ("triplane-core", &["triplane-protocol"]),
     ("triplane-script", &[]),
+    ("triplane-endpoint", &["triplane-script"]),
     ("triplane-native", &["triplane-protocol", "triplane-core", "triplane-script"]),
     ("triplane-common", &["triplane-protocol", "triplane-core"]),
     ("triplane-ws", &["triplane-protocol", "triplane-core", "triplane-common"]),
