@@ -4,10 +4,12 @@
 //! Reading order:
 //! - [`rows`]: what is measured, a file a row.
 //! - [`server`]: the servers under test, started, asked and stopped. [`wire`]: a client that costs little.
+//! - [`swarm`]: many streams read by one thread.
 //! - [`stats`]: medians and spreads. [`report`]: figures, targets and the verdict.
 
 pub mod report;
 pub mod rows;
 pub mod server;
 pub mod stats;
+pub mod swarm;
 pub mod wire;

@@ -71,6 +71,13 @@ impl Place {
         Ok(Self { dir })
     }
 
+    /// An empty one with settings for the plane, as they stand in `triplane.toml`.
+    pub fn with(settings: &str) -> Result<Self> {
+        let place = Self::new()?;
+        fs::write(place.home().join("triplane.toml"), settings)?;
+        Ok(place)
+    }
+
     /// Where the server is started.
     pub fn work(&self) -> PathBuf {
         self.dir.path().join("work")

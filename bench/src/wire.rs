@@ -17,6 +17,8 @@ const HEAD_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
+    /// What was read and not yet used.
+    ahead: Vec<u8>,
 }
 
 impl Connection {
@@ -26,7 +28,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(DEADLINE))?;
         stream.set_write_timeout(Some(DEADLINE))?;
-        Ok(Self { stream })
+        Ok(Self { stream, ahead: Vec::new() })
     }
 
     /// One request with its whole response; the body as text. Errors: a status other than 2xx.
@@ -34,9 +36,10 @@ impl Connection {
         self.send(method, path, &format!("Content-Length: {}\r\n", body.len()), body)?;
         let head = self.head()?;
         let length = header(&head, "content-length").and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
-        let mut bytes = vec![0; length];
-        self.stream.read_exact(&mut bytes)?;
-        let text = String::from_utf8(bytes)?;
+        while self.ahead.len() < length {
+            self.fill()?;
+        }
+        let text = String::from_utf8(self.ahead.drain(..length).collect())?;
         if !head.starts_with("HTTP/1.1 2") {
             bail!("{method} {path}: {} {text}", head.lines().next().unwrap_or_default());
         }
@@ -71,18 +74,27 @@ impl Connection {
         Ok(self.stream.write_all(request.as_bytes())?)
     }
 
-    /// Byte by byte, so that nothing of what follows is taken.
+    /// A response's head, with its empty line.
     fn head(&mut self) -> Result<String> {
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            self.stream.read_exact(&mut byte).context("reading a response")?;
-            head.extend_from_slice(&byte);
-            if head.len() > HEAD_BYTES {
+        loop {
+            if let Some(end) = memchr::memmem::find(&self.ahead, b"\r\n\r\n") {
+                return Ok(String::from_utf8(self.ahead.drain(..end + 4).collect())?);
+            }
+            if self.ahead.len() > HEAD_BYTES {
                 bail!("a response with an endless head");
             }
+            self.fill()?;
         }
-        Ok(String::from_utf8(head)?)
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let mut buffer = [0; 16 << 10];
+        let read = self.stream.read(&mut buffer).context("reading a response")?;
+        if read == 0 {
+            bail!("the server closed the connection");
+        }
+        self.ahead.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     settings::{Place, Settings, resolve},
     signals::Signals,
 };
+use serde_json::{Value, json};
 use std::{io, time::Duration};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,12 +21,18 @@ use triplane_common::{
 use triplane_core::Plane;
 use triplane_http::{HttpConfig, HttpLimits, ServeError, ServerInfo};
 use triplane_protocol::larik;
+use triplane_stdio::{Ended, StdioConfig};
 use triplane_ws::{Ws, WsConfig};
 
 /// How long runs may go on after the order to end. Clause: C09.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long the wires wait for calls in flight: the runs' grace, and a second for the replies.
 const DRAIN: Duration = Duration::from_secs(6);
+
+/// Lock TTLs that a probed lock state is remembered, unless it is said outright. Clause: S04.
+const PROBES_A_TTL: u64 = 10;
+/// The least that comes out of that.
+const PROBE_FLOOR_MS: u64 = 60_000;
 
 /// What is served, with nothing left open.
 #[derive(Debug)]
@@ -102,6 +109,25 @@ impl Serving {
             limits: HttpLimits { drain: DRAIN, ..HttpLimits::default() },
         }
     }
+
+    /// The stdio wire's config; `listeners` are the ready lines of the others. Clause: S04.
+    fn stdio(&self, listeners: Vec<Value>) -> StdioConfig {
+        let mut config = StdioConfig::new(env!("CARGO_PKG_VERSION"));
+        let flags = &self.settings.serve;
+        if let Some(ms) = flags.idle_ttl_ms {
+            config.idle_ttl = (ms > 0).then(|| Duration::from_millis(ms));
+        }
+        if let Some(ms) = flags.sweep_ms {
+            config.sweep = Duration::from_millis(ms);
+        }
+        let by_lock = flags.lock_ttl_ms.map(|ms| ms.saturating_mul(PROBES_A_TTL).max(PROBE_FLOOR_MS));
+        if let Some(ms) = flags.probe_idle_ms.or(by_lock) {
+            config.probe_idle = Duration::from_millis(ms);
+        }
+        config.listeners = listeners;
+        config.grace = GRACE;
+        config
+    }
 }
 
 /// A wire that is bound and not yet served.
@@ -109,6 +135,7 @@ impl Serving {
 enum Wire {
     Ws(Box<Ws>),
     Http(Box<triplane_http::Bound>),
+    Stdio,
 }
 
 /// Why a wire ended.
@@ -136,14 +163,16 @@ impl Wire {
                     Err(CommandError::Usage(error.to_string()))
                 }
             },
-            Transport::Stdio => Err(CommandError::Usage("the stdio wire is not built yet".into())),
+            Transport::Stdio => Ok(Self::Stdio),
         }
     }
 
-    async fn serve(self, plane: Plane, ready: ReadyLine, stop: CancellationToken) -> Result<(), WireError> {
+    /// The ready line that it will write; `None` for one that nobody has to connect to.
+    fn ready(&self, token: &Token) -> Option<Value> {
         match self {
-            Self::Ws(ws) => Ok(ws.serve(ready, stop).await?),
-            Self::Http(http) => Ok(http.serve(plane, ready, stop).await?),
+            Self::Ws(ws) => Some(json!({ "port": ws.address().port(), "token": token.expose() })),
+            Self::Http(http) => Some(json!({ "url": http.url(), "token": token.expose() })),
+            Self::Stdio => None,
         }
     }
 }
@@ -173,11 +202,22 @@ pub(crate) async fn run(serving: Serving) -> Result<Exit, CommandError> {
     for transport in &serving.transports {
         wires.push(Wire::bind(*transport, &serving, &plane, &token).await?);
     }
+    let listeners: Vec<Value> = wires.iter().filter_map(|wire| wire.ready(&token)).collect();
+    let stdout_is_a_wire = serving.transports.contains(&Transport::Stdio);
     let mut serves = JoinSet::new();
     for wire in wires {
-        let ready =
-            if serving.transports.contains(&Transport::Stdio) { ReadyLine::stderr() } else { ReadyLine::stdout() };
-        serves.spawn(wire.serve(plane.clone(), ready, stop.clone()));
+        let (plane, stop) = (plane.clone(), stop.clone());
+        let ready = if stdout_is_a_wire { ReadyLine::stderr() } else { ReadyLine::stdout() };
+        let config = serving.stdio(listeners.clone());
+        serves.spawn(async move {
+            match wire {
+                Wire::Ws(ws) => Ok(ws.serve(ready, stop).await?),
+                Wire::Http(http) => Ok(http.serve(plane, ready, stop).await?),
+                Wire::Stdio => match triplane_stdio::serve(plane, config, stop).await? {
+                    Ended::Eof | Ended::Broken | Ended::Shutdown | Ended::Stopped => Ok(()),
+                },
+            }
+        });
     }
     let first = tokio::select! {
         signal = signals.next() => {
@@ -245,6 +285,22 @@ mod tests {
             ServeFlags { transport: vec![Transport::Http], allow_origin: vec!["app".into()], ..ServeFlags::default() };
         let origin = serving(flags).unwrap_err();
         assert!(origin.to_string().contains("`app`"), "{origin}");
+    }
+
+    #[test]
+    fn the_stdio_wire_is_tuned_as_s04_says() {
+        let resolved = |flags: ServeFlags| {
+            let config = serving(ServeFlags { transport: vec![Transport::Stdio], ..flags }).unwrap().stdio(Vec::new());
+            let ms = |duration: Duration| duration.as_millis();
+            (config.idle_ttl.map(ms), ms(config.sweep), ms(config.probe_idle))
+        };
+        assert_eq!(resolved(ServeFlags::default()), (Some(600_000), 30_000, 60_000));
+        let off = ServeFlags { idle_ttl_ms: Some(0), sweep_ms: Some(5), lock_ttl_ms: Some(7), ..ServeFlags::default() };
+        assert_eq!(resolved(off), (None, 5, 60_000));
+        let locks = ServeFlags { lock_ttl_ms: Some(7_000), ..ServeFlags::default() };
+        assert_eq!(resolved(locks), (Some(600_000), 30_000, 70_000));
+        let both = ServeFlags { lock_ttl_ms: Some(7_000), probe_idle_ms: Some(9), ..ServeFlags::default() };
+        assert_eq!(resolved(both), (Some(600_000), 30_000, 9));
     }
 
     #[test]

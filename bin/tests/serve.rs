@@ -114,3 +114,63 @@ async fn settings_files_set_up_a_server() {
     command.env_remove("TRIPLANE_TOKEN");
     assert_eq!(Served::start(command).line().await["token"], "from-the-home-file");
 }
+
+/// A request of the stdio wire as a line.
+fn line(id: u32, method: &str, params: serde_json::Value) -> String {
+    serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string() + "\n"
+}
+
+#[tokio::test]
+async fn with_stdio_among_the_wires_stdout_is_its_own_and_its_end_ends_all() {
+    let fixture = Fixture::new();
+    let command = fixture.command(&["serve", "--transport", "stdio,http", "--addr", "127.0.0.1:0"]);
+    let ended = run(command, &line(1, "manifest", serde_json::json!({}))).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let manifest: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&ended.stderr).unwrap();
+    assert_eq!(manifest["result"]["listeners"], serde_json::json!([ready]));
+    assert_eq!(ready["token"], TOKEN);
+}
+
+#[tokio::test]
+async fn lifecycle_settings_come_back_in_the_manifest() {
+    let fixture = Fixture::new();
+    let mut command = fixture.command(&["serve", "--transport", "stdio", "--idle-ttl-ms", "0"]);
+    command.env("SEPIA_HISTORY_LIMIT", "7").env("SEPIA_SWEEP_MS", "8").env("TRIPLANE_SWEEP_MS", "9");
+    let ended = run(command, &line(1, "manifest", serde_json::json!({}))).await;
+    let manifest: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let expected = serde_json::json!({ "idleTtlMs": null, "sweepMs": 9, "historyLimit": 7, "probeIdleMs": 60000 });
+    assert_eq!(manifest["result"]["config"], expected, "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_second_signal_does_not_wait_for_a_run() {
+    let fixture = Fixture::new();
+    let mut command = fixture.command(&["serve", "--transport", "stdio"]);
+    command.stdin(std::process::Stdio::piped()).env("TRIPLANE_LOG", "triplane=info");
+    let mut served = Served::start(command);
+    let mut stdin = served.child.stdin.take().unwrap();
+    let cwd = fixture.work();
+    stdin.write_all(line(1, "sessions.create", serde_json::json!({ "cwd": cwd })).as_bytes()).await.unwrap();
+    let id = served.line().await["result"]["id"].clone();
+    stdin.write_all(line(2, "sessions.subscribe", serde_json::json!({ "id": id })).as_bytes()).await.unwrap();
+    served.line().await;
+    let parts = serde_json::json!([{ "type": "text", "text": "/sleep 60000" }]);
+    stdin
+        .write_all(line(3, "sessions.prompt", serde_json::json!({ "id": id, "parts": parts })).as_bytes())
+        .await
+        .unwrap();
+    while !served.line().await.to_string().contains("runStarted") {}
+    served.signal(Signal::TERM);
+    let mut stderr = served.child.stderr.take().unwrap();
+    let told = async {
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains("shutting down") {
+            stderr.read_buf(&mut text).await.unwrap();
+        }
+    };
+    timeout(DEADLINE, told).await.expect("the first signal is told");
+    served.signal(Signal::TERM);
+    let status = timeout(DEADLINE, served.child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+}

@@ -136,3 +136,39 @@ pub trait LiveAgent: Send {
     /// Lets go of everything that the session holds.
     async fn close(&mut self) {}
 }
+
+/// The agent of a plane that has none: its sessions can be made, listed, read and resumed, and not prompted. Clause: L20.
+#[derive(Debug, Clone, Copy)]
+pub struct NoAgent;
+
+impl NoAgent {
+    /// Its name, also on `--agent`.
+    pub const NAME: &'static str = "none";
+}
+
+#[async_trait]
+impl Agent for NoAgent {
+    fn descriptor(&self) -> Descriptor {
+        Descriptor {
+            id: Self::NAME.into(),
+            name: "No agent".into(),
+            version: None,
+            installed: true,
+            can: Capabilities { read: true, write: true, delete: true, ..Capabilities::default() },
+            models: Vec::new(),
+            modes: Mode::ALL.to_vec(),
+        }
+    }
+
+    fn default_model(&self) -> String {
+        "none/none".into()
+    }
+
+    fn check_model(&self, _model: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn open(&self, _open: Open) -> Result<Box<dyn LiveAgent>, PlaneError> {
+        Err(PlaneError::NoAgent)
+    }
+}

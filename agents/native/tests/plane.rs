@@ -76,7 +76,7 @@ impl House {
     }
 
     async fn idle(&self) {
-        self.until(|e| matches!(e, AgentEvent::Status { busy: false })).await;
+        self.until(|e| matches!(e, AgentEvent::Status { busy: false, .. })).await;
     }
 
     async fn prompt(&self, text: &str) -> triplane_core::plane::Run {

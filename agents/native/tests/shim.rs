@@ -205,7 +205,7 @@ fn server(root: OsString, script: &str) -> ExitCode {
             for entry in events.next(16).await.entries {
                 match &entry.event {
                     AgentEvent::ToolCallOutput { text, .. } => print!("{text}"),
-                    AgentEvent::Status { busy: false } => return,
+                    AgentEvent::Status { busy: false, .. } => return,
                     _ => {}
                 }
             }

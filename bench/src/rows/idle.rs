@@ -6,7 +6,7 @@ use crate::{
     server::{Kind, Place, Server, TOKEN},
     wire::Connection,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::{net::TcpStream, thread::sleep, time::Duration};
 
 pub(super) const ROW: Row = Row { name: "idle", about: "resident memory, alone and for each idle subscriber", run };
@@ -19,7 +19,7 @@ const RUNS: usize = 3;
 const SETTLE: Duration = Duration::from_millis(500);
 
 fn run(setup: &Setup) -> Result<Vec<Figure>> {
-    allow_sockets()?;
+    super::allow_sockets()?;
     let (mut alone, mut sse, mut ws) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS.min(setup.pairs.max(1)) {
         let (ours, bare) = (weigh(setup, Kind::Http)?, weigh(setup, Kind::Bare)?);
@@ -64,9 +64,7 @@ fn path(server: &Server, kind: Kind) -> Result<String> {
         Kind::Bare => Ok("/events".into()),
         Kind::Ws => Ok(format!("/?token={TOKEN}")),
         Kind::Http => {
-            let session = Connection::open(server.addr)?.call("POST", "/v1/sessions", "{}")?;
-            let session: serde_json::Value = serde_json::from_str(&session)?;
-            let id = session.get("id").and_then(|id| id.as_str()).context("a session without an id")?;
+            let id = super::session(&mut Connection::open(server.addr)?)?;
             Ok(format!("/v1/sessions/{id}/events"))
         }
     }
@@ -78,12 +76,4 @@ fn subscribe(server: &Server, kind: Kind, path: &str) -> Result<TcpStream> {
         Kind::Bare | Kind::Http => connection.stream(path),
         Kind::Ws => connection.upgrade(path),
     }
-}
-
-/// Raises the limit of open files, here and (by inheritance) in the servers.
-fn allow_sockets() -> Result<()> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-        .context("raising the limit of open files")
 }

@@ -3,7 +3,13 @@
 //! party's hold. Clauses: C17, L12, S29, C11.
 
 use super::{Hold, HoldPolicy, Plane};
-use crate::{PlaneError, session::Live};
+use crate::{
+    PlaneError,
+    session::{
+        Live,
+        input::{Closing, Input},
+    },
+};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
@@ -86,7 +92,7 @@ impl Plane {
     /// Lets go of what a party holds and nobody used for `ttl`. By the monotonic clock: a jump of the date retires nobody.
     async fn sweep(&self, hold: &Hold, ttl: Duration) {
         for id in self.inner.holds.held(hold) {
-            let idle = self.peek(&id).is_some_and(|live| !live.machine().occupied() && idle_for(&live) >= ttl);
+            let idle = self.peek(&id).is_some_and(|live| !live.machine().occupied() && live.idle_for() >= ttl);
             if idle {
                 self.release(hold, &id).await;
             }
@@ -113,16 +119,19 @@ impl Plane {
         }
     }
 
-    /// Takes one party's hold away; the last one gone detaches the session as idle.
+    /// Takes one party's hold away; the last one gone detaches the session as idle. One that got something to do
+    /// meanwhile keeps its hold. Under the gate, so that no other party can come in between. Clauses: L12, S29, C17.
     async fn release(&self, hold: &Hold, id: &SessionId) {
-        if self.inner.holds.drop_one(hold, id)
-            && let Err(error) = self.detach(id, CloseReason::Idle).await
-        {
-            tracing::warn!(session = %id, %error, "an idle session could not be detached");
+        let gate = self.gate(id);
+        let _turn = gate.lock().await;
+        if !self.inner.holds.drop_one(hold, id) {
+            return;
+        }
+        let Some(live) = self.peek(id) else { return };
+        match live.ask(|ticket| Input::Close(ticket, CloseReason::Idle, Closing::IfIdle)).await {
+            Err(PlaneError::Busy(_)) => drop(self.inner.holds.add(hold, id)),
+            Err(error) => tracing::warn!(session = %id, %error, "an idle session could not be detached"),
+            Ok(_) => (),
         }
     }
-}
-
-fn idle_for(live: &Live) -> Duration {
-    live.idle_since.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
 }

@@ -4,7 +4,7 @@
 use super::{Attach, Attached, Created, Hold, Plane, SessionDetail};
 use crate::{
     PlaneError,
-    agent::{Agent, Settings},
+    agent::{Agent, NoAgent, Settings},
     feed::Marker,
     overlay::{Pending, Span},
     session::{Actor, Live, Machine, Parts, fresh_id, input::Closing, input::Input, now_ms},
@@ -48,7 +48,7 @@ pub(super) struct Opening {
 
 impl Plane {
     /// Makes a session and makes it live: its empty transcript is on disk before this returns. Clauses: L05, H07, S14.
-    /// Errors: `UnknownAgent`, `NoAgent`, `InvalidParams` (model, cwd, title), `Overloaded` at a cap, `Closing`.
+    /// Errors: `UnknownAgent`, `InvalidParams` (model, cwd, title), `Overloaded` at a cap, `Closing`.
     pub async fn create(&self, hold: &Hold, created: Created) -> Result<SessionDetail, PlaneError> {
         self.open_for_work()?;
         let agent = self.agent(created.agent.as_deref())?;
@@ -127,7 +127,10 @@ impl Plane {
         }
         let stored = self.stored(id).await?;
         let owner = stored.history.header().map(|header| header.agent.clone());
-        let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| agent.descriptor().can.prompt);
+        let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| {
+            let agent = agent.descriptor();
+            agent.can.prompt || agent.id == NoAgent::NAME
+        });
         if !runs_here {
             return Ok(Attached { session: self.get(id).await?, read_only: true });
         }
@@ -206,7 +209,7 @@ impl Plane {
             created: opening.created,
             updated,
             log,
-            lock: opening.lock,
+            lock: opening.lock.clone(),
             services: self.inner.services.clone(),
             machine,
         });
@@ -235,8 +238,8 @@ impl Plane {
         }
         let (agent, model) = (live.agent_id.clone(), Some(live.machine().settings.model.clone()));
         let span = Span { agent, model, started: now_ms(), ended: None };
-        self.overlay().opened(&live.id, live.lock.holder().generation, span, updated);
-        let actor = Actor::new(live.clone(), inbox, opening.transcript);
+        self.overlay().opened(&live.id, opening.lock.holder().generation, span, updated);
+        let actor = Actor::new(live.clone(), inbox, opening.transcript, opening.lock);
         self.inner.services.tracker.spawn(actor.serve());
         self.watch_takeovers();
         if opening.fell_back {
@@ -255,7 +258,7 @@ impl Plane {
                     let Some(inner) = Weak::upgrade(&inner) else { return };
                     let plane = Self { inner };
                     let lives: Vec<Arc<Live>> = plane.inner.services.feed.map().sessions.values().cloned().collect();
-                    for live in lives.iter().filter(|live| live.lock.lost()) {
+                    for live in lives.iter().filter(|live| live.lock.upgrade().is_some_and(|lock| lock.lost())) {
                         tracing::warn!(session = %live.id, "taken over by another process");
                         let _ = plane.detach(&live.id, CloseReason::Explicit).await;
                     }

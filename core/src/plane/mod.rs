@@ -28,7 +28,7 @@ pub use upkeep::{Compacted, Rewind, Rewound, Undone};
 
 use crate::{
     PlaneError,
-    agent::{Agent, Descriptor, Settings},
+    agent::{Agent, Descriptor, NoAgent, Settings},
     feed::{Log, NodeFeed},
     node::Node,
     overlay::Overlay,
@@ -135,17 +135,18 @@ impl Plane {
         self.inner.closing.cancelled().await;
     }
 
-    /// The agent of this name, or the default one. Errors: `UnknownAgent`, `NoAgent`.
+    /// The agent of this name, or the default one; a plane without any has [`NoAgent`]. Errors: `UnknownAgent`.
     fn agent(&self, name: Option<&str>) -> Result<Arc<dyn Agent>, PlaneError> {
         let agents = &self.inner.agents;
         match name.or(self.inner.config.agent.as_deref()) {
+            Some(NoAgent::NAME) => Ok(Arc::new(NoAgent)),
             Some(name) => agents.iter().find(|agent| agent.descriptor().id == name).cloned().ok_or_else(|| {
                 let known: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
                 PlaneError::UnknownAgent(format!("no agent `{name}`; there is {}", known.join(", ")))
             }),
             None => {
                 let prompts = |agent: &&Arc<dyn Agent>| agent.descriptor().can.prompt;
-                agents.iter().find(prompts).cloned().ok_or(PlaneError::NoAgent)
+                Ok(agents.iter().find(prompts).cloned().unwrap_or_else(|| Arc::new(NoAgent)))
             }
         }
     }
@@ -179,6 +180,7 @@ impl Plane {
     fn live(&self, id: &SessionId) -> Result<Arc<Live>, PlaneError> {
         let live = self.peek(id).ok_or_else(|| PlaneError::not_live(id))?;
         live.used.store(self.inner.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        live.touch();
         Ok(live)
     }
 

@@ -66,7 +66,9 @@ impl Plane {
     /// Cancels the run in flight; `false` when nothing ran. Resolves once the run's end is published.
     /// Its permission requests expire. Never reaches a later run. Errors: `NotFound` when not live. Clause: H19.
     pub async fn cancel(&self, id: &SessionId) -> Result<bool, PlaneError> {
-        match self.live(id)?.ask(Input::Cancel).await? {
+        let live = self.live(id)?;
+        let seen = live.machine().run_id().cloned();
+        match live.ask(|ticket| Input::Cancel(ticket, seen)).await? {
             Reply::Cancelled(cancelled) => Ok(cancelled),
             Reply::Done | Reply::Answered(_) | Reply::Compacted(..) => Err(odd_reply()),
         }

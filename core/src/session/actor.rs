@@ -14,12 +14,12 @@ use crate::{
     feed::{Entry, Marker},
     permission::{Rule, Rules},
     plane::{Answered, Run, RunResult, WhenBusy},
-    store::{Spool, StoreError, Transcript},
+    store::{SessionLock, Spool, StoreError, Transcript},
 };
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -42,7 +42,10 @@ pub(crate) struct Actor {
     live: Arc<Live>,
     inbox: mpsc::Receiver<Box<Envelope>>,
     transcript: Transcript,
+    lock: Arc<SessionLock>,
     spool: Option<Spool>,
+    /// The spool was given up for this life.
+    spoolless: bool,
     agent: Option<Box<dyn LiveAgent>>,
     run: Option<RunTask>,
     responders: HashMap<Ticket, Responder>,
@@ -51,6 +54,9 @@ pub(crate) struct Actor {
     busy_seq: u64,
     last_seq: u64,
     ended: bool,
+    /// Who waits for the end, and what they are told.
+    closers: Vec<Ticket>,
+    end_error: Option<String>,
 }
 
 /// The run in flight, as a task.
@@ -79,13 +85,20 @@ enum Woken {
 
 impl Actor {
     /// The owner of `live`. Its agent is opened with the first run.
-    pub(crate) fn new(live: Arc<Live>, inbox: mpsc::Receiver<Box<Envelope>>, transcript: Transcript) -> Self {
+    pub(crate) fn new(
+        live: Arc<Live>,
+        inbox: mpsc::Receiver<Box<Envelope>>,
+        transcript: Transcript,
+        lock: Arc<SessionLock>,
+    ) -> Self {
         let last_seq = live.log.next_seq().saturating_sub(1);
         Self {
             live,
             inbox,
             transcript,
+            lock,
             spool: None,
+            spoolless: false,
             agent: None,
             run: None,
             responders: HashMap::new(),
@@ -94,6 +107,8 @@ impl Actor {
             busy_seq: 0,
             last_seq,
             ended: false,
+            closers: Vec::new(),
+            end_error: None,
         }
     }
 
@@ -118,6 +133,7 @@ impl Actor {
                 Woken::InboxClosed => break,
             }
             self.publish().await;
+            self.live.touch();
         }
         self.end().await;
     }
@@ -238,15 +254,15 @@ impl Actor {
         }
         let events = std::mem::take(&mut self.unpublished);
         let count = events.len() as u64;
-        if let Err(error) = self.reserve(count).await {
-            // Without a reservation a seq could be used twice after a crash, so the spool is given up for this life;
-            // readers go on from memory.
-            tracing::error!(session = %self.live.id, error = chain(&error), "the spool could not be written");
+        if !self.spoolless
+            && let Err(error) = self.reserve(count).await
+        {
+            self.give_up_spool(&error).await;
         }
         let first = self.live.log.next_seq();
         let mut entries = Vec::with_capacity(events.len());
         for (seq, event) in (first..).zip(events) {
-            if matches!(event, AgentEvent::Status { busy: true }) {
+            if matches!(event, AgentEvent::Status { busy: true, .. }) {
                 self.busy_seq = seq;
             }
             entries.push(Arc::new(Entry::new(seq, event)));
@@ -262,10 +278,21 @@ impl Actor {
         self.live.services.feed.events(&self.live.id, &entries);
     }
 
+    /// Without a reservation a seq could be used twice after a crash. So the spool goes: its next life begins a new epoch,
+    /// and until then readers go on from memory. Clause: H16.
+    async fn give_up_spool(&mut self, error: &StoreError) {
+        tracing::error!(session = %self.live.id, error = chain(error), "the spool could not be written and is given up");
+        self.spoolless = true;
+        self.spool = None;
+        if let Err(error) = self.live.services.dir.forget_spool(&self.lock).await {
+            tracing::error!(session = %self.live.id, error = chain(&error), "the spool could not be removed");
+        }
+    }
+
     /// Opens the spool with the first event, and reserves seqs on disk before they are used. Clause: H16.
     async fn reserve(&mut self, count: u64) -> Result<(), StoreError> {
         if self.spool.is_none() {
-            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.live.lock.clone()).await?;
+            let (spool, state) = self.live.services.dir.spool(&self.live.id, self.lock.clone()).await?;
             self.live.log.resume(state.next_seq, &state.epoch);
             self.spool = Some(spool);
         }
@@ -362,7 +389,6 @@ impl Actor {
     }
 
     fn tell_ended(&mut self, run_id: RunId, outcome: RunOutcome) {
-        *self.live.idle_since.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
         if let Some(run) = self.run.as_mut().filter(|run| run.id == run_id) {
             run.overdue = None;
         }
@@ -373,10 +399,8 @@ impl Actor {
     }
 
     fn reply(&mut self, ticket: Ticket, reply: Result<Reply, PlaneError>) {
-        match (self.responders.remove(&ticket), reply) {
-            (Some(Responder::Reply(tx)), reply) => drop(tx.send(reply)),
-            (Some(Responder::Run(tx)), Err(error)) => drop(tx.send(Err(error))),
-            (Some(Responder::Run(_)), Ok(_)) | (None, _) => (),
+        if let Some(responder) = self.responders.remove(&ticket) {
+            responder.answer(reply);
         }
     }
 
@@ -426,22 +450,19 @@ impl Actor {
             tracing::error!(session = %self.live.id, error = chain(&error), "the transcript could not be synced");
         }
         let deleted = match reason {
-            CloseReason::Deleted => Some(self.live.services.dir.delete(self.live.lock.clone()).await),
+            CloseReason::Deleted => Some(self.live.services.dir.delete(self.lock.clone()).await),
             CloseReason::Explicit | CloseReason::Idle | CloseReason::Rewind | CloseReason::Shutdown => None,
         };
         self.leave(if matches!(deleted, Some(Err(_))) { CloseReason::Explicit } else { reason });
-        let failed = deleted.and_then(Result::err).map(|error| error.to_string());
-        for ticket in closers {
-            let reply = failed.clone().map_or(Ok(Reply::Done), |error| Err(PlaneError::Internal(error)));
-            self.reply(ticket, reply);
-        }
+        self.end_error = deleted.and_then(Result::err).map(|error| error.to_string());
+        self.closers = closers;
     }
 
     /// Out of the live map, and told so, in one moment; `deleted` comes before `detached`. Clause: S26.
     fn leave(&self, reason: CloseReason) {
         let live = &self.live;
         let overlay = &live.services.overlay;
-        overlay.closed(&live.id, live.lock.holder().generation, now_ms());
+        overlay.closed(&live.id, self.lock.holder().generation, now_ms());
         if !self.transcript.is_pending() {
             overlay.flushed(&live.id);
         }
@@ -459,7 +480,7 @@ impl Actor {
         });
     }
 
-    /// Lets go of everything, whatever the way here was.
+    /// Lets go of everything, whatever the way here was; then, since the lock is free again, tells who waited for it.
     async fn end(mut self) {
         if !self.ended {
             self.leave(CloseReason::Shutdown);
@@ -472,19 +493,30 @@ impl Actor {
                 Err(_) => handle.abort(),
             }
         }
-        if let Some(mut agent) = self.agent.take() {
-            agent.close().await;
+        if let Some(mut agent) = self.agent.take()
+            && tokio::time::timeout(CANCEL_GRACE, agent.close()).await.is_err()
+        {
+            tracing::warn!(session = %self.live.id, "an agent did not let go in time");
         }
-        self.inbox.close();
-        while let Some(envelope) = self.inbox.recv().await {
-            if let Some((_, responder)) = envelope.responder {
-                let gone = PlaneError::not_live(&self.live.id);
-                match responder {
-                    Responder::Reply(tx) => drop(tx.send(Err(gone))),
-                    Responder::Run(tx) => drop(tx.send(Err(gone))),
-                }
+        let mut closers = Vec::new();
+        for ticket in std::mem::take(&mut self.closers) {
+            if let Some(responder) = self.responders.remove(&ticket) {
+                closers.push(responder);
             }
         }
+        let Self { live, mut inbox, end_error, transcript, spool, lock, .. } = self;
+        drop((transcript, spool, lock));
+        for responder in closers {
+            responder.answer(end_error.clone().map_or(Ok(Reply::Done), |error| Err(PlaneError::Internal(error))));
+        }
+        inbox.close();
+        while let Some(envelope) = inbox.recv().await {
+            if let Some((_, responder)) = envelope.responder {
+                responder.answer(Err(PlaneError::not_live(&live.id)));
+            }
+        }
+        // Whoever still asks gets no answer any more.
+        live.asks().clear();
     }
 }
 

@@ -42,8 +42,8 @@ pub enum Input {
     Prompt(Ticket, PromptInput),
     /// The caller of a prompt that still waits gave up.
     Withdraw(Ticket),
-    /// Somebody cancels the run in flight.
-    Cancel(Ticket),
+    /// Somebody cancels the run in flight; if he saw one (its id), then that one only.
+    Cancel(Ticket, Option<RunId>),
     /// The agent says something in a run.
     Agent(RunId, Say),
     /// A cancelled run did not end in time.
@@ -89,6 +89,8 @@ pub enum Closing {
     Now,
     /// Lets it end first.
     AfterRun,
+    /// Nothing: with anything to do the session stays, and the close is refused.
+    IfIdle,
 }
 
 /// When a clear's boundary is written.

@@ -19,12 +19,15 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use triplane_protocol::{RequestId, RunId, SessionId, TaskId};
 
@@ -52,12 +55,13 @@ pub(crate) struct Live {
     pub(crate) updated: AtomicI64,
     pub(crate) log: Arc<Log>,
     pub(crate) rules: Arc<Rules>,
-    pub(crate) lock: Arc<SessionLock>,
+    /// The session's own task holds it; whatever else keeps this alive must not keep the lock.
+    pub(crate) lock: Weak<SessionLock>,
     pub(crate) services: Arc<Services>,
     /// When it was last used, by the plane's own count; for who goes first (L12).
     pub(crate) used: AtomicU64,
-    /// When it last went idle, by the monotonic clock (S29).
-    pub(crate) idle_since: Mutex<Instant>,
+    /// When it was last used or went idle, by the monotonic clock (S29).
+    idle_since: Mutex<Instant>,
     /// Requests that wait for a person, with what a saved rule would be about.
     pub(crate) asks: Mutex<HashMap<RequestId, PendingAsk>>,
     pub(crate) tasks: Mutex<HashMap<TaskId, CancellationToken>>,
@@ -85,6 +89,17 @@ pub(crate) struct Envelope {
 pub(crate) enum Responder {
     Reply(oneshot::Sender<Result<Reply, PlaneError>>),
     Run(oneshot::Sender<Result<Run, PlaneError>>),
+}
+
+impl Responder {
+    pub(crate) fn answer(self, reply: Result<Reply, PlaneError>) {
+        // A caller that went away needs no answer.
+        match (self, reply) {
+            (Self::Reply(tx), reply) => drop(tx.send(reply)),
+            (Self::Run(tx), Err(error)) => drop(tx.send(Err(error))),
+            (Self::Run(_), Ok(_)) => (),
+        }
+    }
 }
 
 impl std::fmt::Debug for Live {
@@ -121,7 +136,7 @@ impl Live {
             updated: AtomicI64::new(parts.updated),
             log: parts.log,
             rules: parts.rules,
-            lock: parts.lock,
+            lock: Arc::downgrade(&parts.lock),
             services: parts.services,
             used: AtomicU64::new(0),
             idle_since: Mutex::new(Instant::now()),
@@ -137,6 +152,16 @@ impl Live {
     /// The machine, to look at.
     pub(crate) fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is in use at this moment.
+    pub(crate) fn touch(&self) {
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// For how long nobody used it.
+    pub(crate) fn idle_for(&self) -> Duration {
+        self.idle_since.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     pub(crate) fn ticket(&self) -> Ticket {

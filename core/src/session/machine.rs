@@ -67,6 +67,8 @@ pub(super) struct Flight {
     origin: Origin,
     cancelling: bool,
     cancel_waiters: Vec<Ticket>,
+    /// How many finished tasks its prompt hands over.
+    hands_over: usize,
     /// The outcome, once the agent gave it; kept for the case that its record cannot be written.
     ended: Option<RunOutcome>,
 }
@@ -113,6 +115,18 @@ impl Machine {
             || self.tasks.iter().any(|task| task.state == TaskState::Running)
     }
 
+    /// Has `records` written, after what still waited for a write; the last effect of its step.
+    pub(super) fn append(
+        &self,
+        records: impl IntoIterator<Item = Record>,
+        sync: bool,
+        then: Step,
+        out: &mut Vec<Effect>,
+    ) {
+        let records = self.unsaved.iter().cloned().chain(records).collect();
+        out.push(Effect::Append { records, sync, then });
+    }
+
     /// Whether it has ended.
     pub fn closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
@@ -148,7 +162,7 @@ impl Machine {
         match input {
             Input::Prompt(ticket, prompt) => self.prompt(ticket, prompt, &mut out),
             Input::Withdraw(ticket) => self.withdraw(ticket, &mut out),
-            Input::Cancel(ticket) => self.cancel(ticket, &mut out),
+            Input::Cancel(ticket, run_id) => self.cancel(ticket, run_id.as_ref(), &mut out),
             Input::Agent(run_id, say) => self.agent(&run_id, say, &mut out),
             Input::Overdue(run_id) => self.overdue(&run_id, &mut out),
             Input::Answer(ticket, request_id, answer) => {
@@ -182,7 +196,7 @@ impl Machine {
         if self.closing.is_some() || self.closed() {
             out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
         } else if self.idle() {
-            self.start(Some(ticket), prompt, out);
+            self.start(Some(ticket), prompt, 0, out);
         } else if prompt.when_busy == WhenBusy::Refuse {
             out.push(Effect::Refuse(ticket, |id| PlaneError::Busy(id.to_string())));
         } else if self.waiting.len() >= self.queue_cap {
@@ -200,7 +214,7 @@ impl Machine {
         }
     }
 
-    fn start(&mut self, ticket: Option<Ticket>, prompt: PromptInput, out: &mut Vec<Effect>) {
+    fn start(&mut self, ticket: Option<Ticket>, prompt: PromptInput, hands_over: usize, out: &mut Vec<Effect>) {
         let PromptInput { run_id, message_id, parts, origin, at, .. } = prompt;
         let message = Message::of(message_id.clone(), Role::User, parts, at);
         let started = Record::Run { id: run_id.clone(), state: RunState::Started, stop: None };
@@ -211,27 +225,30 @@ impl Machine {
             origin,
             cancelling: false,
             cancel_waiters: Vec::new(),
+            hands_over,
             ended: None,
         });
-        let mut records = self.unsaved.clone();
-        records.extend([started, Record::Message(message)]);
-        out.push(Effect::Append { records, sync: true, then: Step::Start });
+        self.append([started, Record::Message(message)], true, Step::Start, out);
     }
 
     /// The start of the run is on disk: tell it and go.
     fn started(&mut self, out: &mut Vec<Effect>) {
-        let Phase::Running(flight) = &self.phase else { return };
+        let Phase::Running(flight) = &mut self.phase else { return };
+        self.handover.drain(..std::mem::take(&mut flight.hands_over).min(self.handover.len()));
         let text = self.history.messages().last().map(|message| message.plain_text()).unwrap_or_default();
         let (id, run_id) = (flight.message_id.clone(), flight.run_id.clone());
-        out.push(Effect::Publish(AgentEvent::Status { busy: true }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: true, outcome: None }));
         out.push(Effect::Publish(AgentEvent::UserMessage { id: id.clone(), text, origin: flight.origin }));
         out.push(Effect::Accepted { ticket: flight.ticket, run_id: run_id.clone() });
         let (history, settings) = (self.history.context(), self.settings.clone());
         out.push(Effect::StartRun { run_id, message_id: id, history, settings });
     }
 
-    fn cancel(&mut self, ticket: Ticket, out: &mut Vec<Effect>) {
+    /// Cancels the run in flight, but none that began after the one that the caller saw. Clause: H19.
+    fn cancel(&mut self, ticket: Ticket, seen: Option<&RunId>, out: &mut Vec<Effect>) {
+        let meant = seen.is_none_or(|seen| self.run_id() == Some(seen));
         match &mut self.phase {
+            _ if !meant => out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false)))),
             Phase::Running(flight) => {
                 flight.cancel_waiters.push(ticket);
                 self.cancel_flight(out);
@@ -266,17 +283,20 @@ impl Machine {
     }
 
     fn agent(&mut self, run_id: &RunId, say: Say, out: &mut Vec<Effect>) {
-        let Phase::Running(flight) = &self.phase else { return };
-        if flight.run_id != *run_id {
-            return;
-        }
-        let cancelling = flight.cancelling;
+        let cancelling = match &self.phase {
+            Phase::Running(flight) if flight.run_id == *run_id => flight.cancelling,
+            Phase::Running(_) | Phase::Idle | Phase::Compacting(_) | Phase::Reserved | Phase::Closed => {
+                // Too late to be told, but whoever asks (a background task of that run) must not wait for ever.
+                if let Say::Ask { request, .. } = say {
+                    let (request_id, outcome) = (request.request_id, Outcome::Expired);
+                    out.push(Effect::Verdict { request_id, outcome, option: None, reason: None });
+                }
+                return;
+            }
+        };
         match say {
             Say::Event(event) => out.push(Effect::Publish(event)),
-            Say::Message(message) => {
-                let records = vec![Record::Message(message)];
-                out.push(Effect::Append { records, sync: false, then: Step::Plain });
-            }
+            Say::Message(message) => self.append([Record::Message(message)], false, Step::Plain, out),
             Say::Ask { request, answerable } => {
                 let id = request.request_id.clone();
                 out.push(Effect::Publish(AgentEvent::PermissionRequest(request.clone())));
@@ -300,7 +320,7 @@ impl Machine {
         if let Phase::Running(flight) = &mut self.phase {
             let record = Record::Run { id: flight.run_id.clone(), state: RunState::Ended, stop: Some(outcome.stop) };
             flight.ended = Some(outcome);
-            out.push(Effect::Append { records: vec![record], sync: true, then: Step::End });
+            self.append([record], true, Step::End, out);
         }
     }
 
@@ -322,7 +342,7 @@ impl Machine {
             stopped_reason: outcome.stop,
             run_id: flight.run_id.clone(),
         }));
-        out.push(Effect::Publish(AgentEvent::Status { busy: false }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: false, outcome: Some(outcome.stop) }));
         out.push(Effect::Ended { run_id: flight.run_id, outcome });
         for ticket in flight.cancel_waiters {
             out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(true))));
@@ -332,12 +352,18 @@ impl Machine {
 
     /// What comes after a run: the end, the results of background tasks, or the next prompt.
     pub(super) fn next(&mut self, out: &mut Vec<Effect>) {
+        if self.closing.is_none() && !self.handover.is_empty() {
+            out.push(Effect::WantHandover);
+        } else {
+            self.next_waiting(out);
+        }
+    }
+
+    fn next_waiting(&mut self, out: &mut Vec<Effect>) {
         if let Some(reason) = self.closing {
             self.finish_close(reason, out);
-        } else if !self.handover.is_empty() {
-            out.push(Effect::WantHandover);
         } else if let Some((ticket, prompt)) = self.waiting.pop_front() {
-            self.start(Some(ticket), prompt, out);
+            self.start(Some(ticket), prompt, 0, out);
         }
     }
 
@@ -394,7 +420,7 @@ impl Machine {
             out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
             return;
         }
-        out.push(Effect::Append { records: vec![Record::Set(patch)], sync: true, then: Step::Set(ticket) });
+        self.append([Record::Set(patch)], true, Step::Set(ticket), out);
     }
 
     fn settings_stored(&mut self, ticket: Ticket, records: &[Record], out: &mut Vec<Effect>) {
@@ -411,19 +437,21 @@ impl Machine {
     }
 
     fn record(&mut self, ticket: Ticket, record: Record, out: &mut Vec<Effect>) {
-        out.push(Effect::Append { records: vec![record], sync: false, then: Step::Reply(ticket) });
+        if self.closed() {
+            out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
+            return;
+        }
+        self.append([record], false, Step::Reply(ticket), out);
     }
 
     fn stored(&mut self, step: Step, records: Vec<Record>, out: &mut Vec<Effect>) {
-        let known =
-            if matches!(step, Step::Start | Step::Compact) { std::mem::take(&mut self.unsaved).len() } else { 0 };
-        for record in records.iter().skip(known) {
-            self.history.apply(record.clone());
-        }
+        let known = std::mem::take(&mut self.unsaved).len();
+        let fresh = records.get(known..).unwrap_or_default();
+        fresh.iter().for_each(|record| self.history.apply(record.clone()));
         match step {
             Step::Start => self.started(out),
             Step::End => self.tell_end(out),
-            Step::Set(ticket) => self.settings_stored(ticket, &records, out),
+            Step::Set(ticket) => self.settings_stored(ticket, fresh, out),
             Step::Reply(ticket) => out.push(Effect::Reply(ticket, Ok(Reply::Done))),
             Step::Release(ticket) => {
                 out.push(Effect::Reply(ticket, Ok(Reply::Done)));
@@ -436,6 +464,10 @@ impl Machine {
     }
 
     fn task_started(&mut self, task: TaskInfo, out: &mut Vec<Effect>) {
+        if self.closed() {
+            out.push(Effect::StopTask(task.id));
+            return;
+        }
         let (task_id, title) = (task.id.clone(), task.title.clone());
         self.tasks.push(task);
         out.push(Effect::Publish(AgentEvent::TaskStart { task_id, title }));
@@ -472,10 +504,10 @@ impl Machine {
         if !self.idle() || self.closing.is_some() || self.handover.is_empty() {
             return;
         }
-        let lines: Vec<String> = std::mem::take(&mut self.handover).iter().map(FinishedTask::tell).collect();
+        let lines: Vec<String> = self.handover.iter().map(FinishedTask::tell).collect();
         prompt.parts = vec![Part::text(lines.join("\n"))];
         prompt.origin = Origin::Task;
-        self.start(None, prompt, out);
+        self.start(None, prompt, lines.len(), out);
     }
 
     fn stop_task(&mut self, ticket: Ticket, id: &TaskId, out: &mut Vec<Effect>) {
@@ -493,6 +525,10 @@ impl Machine {
             out.push(Effect::Reply(ticket, Ok(Reply::Done)));
             return;
         }
+        if when == Closing::IfIdle && (self.occupied() || self.closing.is_some()) {
+            out.push(Effect::Refuse(ticket, |id| PlaneError::Busy(id.to_string())));
+            return;
+        }
         self.closers.push(ticket);
         let reason = *self.closing.get_or_insert(reason);
         for (waiting, _) in std::mem::take(&mut self.waiting) {
@@ -502,7 +538,7 @@ impl Machine {
             (true, _) => self.finish_close(reason, out),
             // A reservation ends by itself; the close follows it.
             (false, Closing::Now) => self.cancel_flight(out),
-            (false, Closing::AfterRun) => (),
+            (false, Closing::AfterRun | Closing::IfIdle) => (),
         }
     }
 
@@ -533,6 +569,10 @@ impl Machine {
             Step::Start => {
                 if let Phase::Running(flight) = std::mem::replace(&mut self.phase, Phase::Idle) {
                     out.extend(flight.ticket.map(failed));
+                    // Finished tasks that could not be handed over are tried again after the next run, not at once.
+                    if flight.ticket.is_none() {
+                        return self.next_waiting(out);
+                    }
                 }
                 self.next(out);
             }

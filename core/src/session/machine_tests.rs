@@ -62,7 +62,7 @@ fn input(words: &[&str]) -> Input {
         "prompt" => Input::Prompt(ticket(1), prompt(words[2], WhenBusy::Refuse)),
         "queue" => Input::Prompt(ticket(1), prompt(words[2], WhenBusy::Queue)),
         "withdraw" => Input::Withdraw(ticket(1)),
-        "cancel" => Input::Cancel(ticket(1)),
+        "cancel" => Input::Cancel(ticket(1), words.get(2).map(|id| RunId::from(*id))),
         "say" => Input::Agent(run(1), Say::Event(AgentEvent::LlmDelta { text: words[2].into() })),
         "message" => {
             let message = Message::text(MessageId::from(words[2]), Role::Assistant, words[2], 2);
@@ -100,7 +100,9 @@ fn input(words: &[&str]) -> Input {
             output: TaskOutput::default(),
         }),
         "task-done" => Input::TaskEnded(TaskId::from(words[1]), TaskState::Done, "out".into(), 2),
+        "record" => Input::Record(ticket(1), Record::Rewind { to: None }),
         "stop-task" => Input::StopTask(ticket(1), TaskId::from(words[2])),
+        "evict" => Input::Close(ticket(1), CloseReason::Idle, Closing::IfIdle),
         "close" => Input::Close(ticket(1), CloseReason::Explicit, Closing::Now),
         "drain" => Input::Close(ticket(1), CloseReason::Shutdown, Closing::AfterRun),
         other => panic!("no input `{other}`"),
@@ -110,7 +112,7 @@ fn input(words: &[&str]) -> Input {
 fn show(effect: &Effect) -> String {
     match effect {
         Effect::Append { records, .. } => format!("write:{}", records.len()),
-        Effect::Publish(AgentEvent::Status { busy }) => if *busy { "+busy" } else { "+idle" }.into(),
+        Effect::Publish(AgentEvent::Status { busy, .. }) => if *busy { "+busy" } else { "+idle" }.into(),
         Effect::Publish(AgentEvent::PermissionResolved { outcome, .. }) => match outcome {
             Outcome::Allowed => "+allowed".into(),
             Outcome::Denied => "+denied".into(),
@@ -213,6 +215,8 @@ fn a_cancel_is_answered_at_the_end_and_never_reaches_a_later_run() {
     check("prompt 1 a; cancel 2; cancel 3", "");
     check("prompt 1 a; cancel 2; cancel 3; aborted a", "write:1 +final +idle ended:a:Aborted 2=true 3=true");
     check("prompt 1 a; end a; prompt 2 b; say a late", "");
+    check("prompt 1 a; queue 2 b; end a; cancel 3 a", "3=false");
+    check("prompt 1 a; queue 2 b; end a; cancel 3 b", "cancel:b");
     check("prompt 1 a; end a; overdue a", "");
 }
 
@@ -328,4 +332,44 @@ fn a_compaction_makes_the_context_smaller_and_can_be_cancelled() {
     check(&format!("{long}; compact 2; summary"), "write:1 +compaction +idle 2=compacted:true");
     check(&format!("{long}; compact 2; cancel 3; summary"), "+idle 2!cancelled 3=true");
     check(&format!("{long}; compact 2; prompt 3 b"), "3!busy");
+}
+
+#[test]
+fn what_waits_for_a_write_goes_out_before_whatever_is_written_next() {
+    // Else a reload would see them in another order than memory has them.
+    let machine = check("clear-later 1; set 2 n", "write:2 +settings_changed 2=done");
+    assert_eq!(machine.history.messages().len(), 1);
+    check("clear-later 1; set 2 n; prompt 3 a", "write:2 +busy +user_message accepted:3:a run:1");
+    check("clear-later 1; clear 2", "write:2 2=done");
+    check("clear-later 1; disk-full; set 2 n; disk-ok; set 3 n", "write:2 +settings_changed 3=done");
+}
+
+#[test]
+fn who_asks_for_a_run_that_is_over_is_told_at_once() {
+    check("prompt 1 a; end a; ask a r", "verdict:Expired:-");
+    check("prompt 1 a; end a; prompt 2 b; ask a r", "verdict:Expired:-");
+    check("close 1; ask a r", "verdict:Expired:-");
+}
+
+#[test]
+fn nothing_is_told_or_written_after_the_close() {
+    check("close 1; task t", "stop:t");
+    check("close 1; record 2", "2!closing");
+}
+
+#[test]
+fn an_eviction_is_refused_by_whoever_has_something_to_do() {
+    check("evict 1", "+session_closed closed:1");
+    check("prompt 1 a; evict 2", "2!busy");
+    check("task t; evict 2", "2!busy");
+    check("reserve 1; evict 2", "2!busy");
+}
+
+#[test]
+fn results_of_tasks_outlive_a_disk_that_refuses_them() {
+    let failed = "task t; disk-full; task-done t";
+    check(failed, "+task_end handover write:2");
+    let again = "disk-ok; prompt 1 a; end a";
+    let told = "write:1 +final +idle ended:a:Completed handover write:2 +busy +user_message accepted:-:auto run:2";
+    check(&format!("{failed}; {again}"), told);
 }

@@ -148,9 +148,11 @@ impl RunSink {
             options: ask.options.clone().unwrap_or_else(permission::standard_options),
         };
         let (verdict, rx) = oneshot::channel();
-        self.live.asks().insert(request_id, PendingAsk { ask, verdict });
+        self.live.asks().insert(request_id.clone(), PendingAsk { ask, verdict });
         let answerable = self.live.services.answerable.load(std::sync::atomic::Ordering::Acquire);
-        self.say(Say::Ask { request, answerable }).await;
+        if !self.live.tell(Input::Agent(self.run_id.clone(), Say::Ask { request, answerable })).await {
+            self.live.asks().remove(&request_id);
+        }
         rx.await.unwrap_or(Verdict::Expired)
     }
 

@@ -39,7 +39,7 @@ impl Machine {
         }
         let record = Record::Boundary { why: Boundary::Clear, summary: None, id: Some(id), at };
         match when {
-            ClearWhen::Now => out.push(Effect::Append { records: vec![record], sync: true, then: Step::Reply(ticket) }),
+            ClearWhen::Now => self.append([record], true, Step::Reply(ticket), out),
             ClearWhen::NextAppend => {
                 self.write_later(record);
                 out.push(Effect::Reply(ticket, Ok(Reply::Done)));
@@ -56,7 +56,7 @@ impl Machine {
 
     pub(super) fn release(&mut self, ticket: Ticket, records: Vec<Record>, out: &mut Vec<Effect>) {
         if matches!(self.phase, Phase::Reserved) {
-            out.push(Effect::Append { records, sync: true, then: Step::Release(ticket) });
+            self.append(records, true, Step::Release(ticket), out);
         } else {
             out.push(Effect::Reply(ticket, Err(PlaneError::Internal("the session was not reserved".into()))));
         }
@@ -76,7 +76,7 @@ impl Machine {
             summary: String::new(),
         };
         self.phase = Phase::Compacting(squeeze);
-        out.push(Effect::Publish(AgentEvent::Status { busy: true }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: true, outcome: None }));
         out.push(Effect::StartCompact { run_id, history, settings: self.settings.clone() });
     }
 
@@ -98,9 +98,7 @@ impl Machine {
             Ok((summary, _)) => {
                 squeeze.summary.clone_from(&summary);
                 let record = Record::Boundary { why: Boundary::Compact, summary: Some(summary), id: Some(id), at };
-                let mut records = self.unsaved.clone();
-                records.push(record);
-                out.push(Effect::Append { records, sync: true, then: Step::Compact });
+                self.append([record], true, Step::Compact, out);
             }
         }
     }
@@ -115,7 +113,7 @@ impl Machine {
 
     pub(super) fn end_compaction(&mut self, reply: Result<Reply, PlaneError>, out: &mut Vec<Effect>) {
         let Phase::Compacting(squeeze) = std::mem::replace(&mut self.phase, Phase::Idle) else { return };
-        out.push(Effect::Publish(AgentEvent::Status { busy: false }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: false, outcome: None }));
         out.push(Effect::Reply(squeeze.ticket, reply));
         for ticket in squeeze.cancel_waiters {
             out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(true))));

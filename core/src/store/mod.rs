@@ -237,6 +237,16 @@ impl SessionDir {
         blocking(move || Spool::open(path, lock, ground, SPOOL_BYTES)).await
     }
 
+    /// Removes a session's spool, so that its seq space begins anew with the next load. The lock is the proof that it may.
+    pub async fn forget_spool(&self, lock: &SessionLock) -> Result<(), StoreError> {
+        let path = self.ground.spool_path(lock.id());
+        let removed = blocking(move || Ok(std::fs::remove_file(path))).await?;
+        match removed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(StoreError::io("removing the spool")),
+        }
+    }
+
     /// What the spool of a session says, without a lock; `None`: it has none.
     pub async fn spool_state(&self, id: &SessionId) -> Result<Option<SpoolState>, StoreError> {
         let path = self.ground.spool_path(id);
@@ -384,7 +394,7 @@ impl Drop for TempFile {
 
 fn ignore(home: &Path) -> io::Result<()> {
     match files::open(&home.join(".gitignore"), files::Access::CreateNew) {
-        Ok(file) => files::write_at(&file, b"*\n", 0),
+        Ok(file) => files::write_at(&file, b"/sessions/\n", 0),
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(err) => Err(err),
     }

@@ -123,7 +123,7 @@ async fn delete_takes_all_of_a_session_and_nothing_else() {
 async fn a_project_cannot_choose_where_sessions_go() {
     let temp = tempfile::tempdir().unwrap();
     let dir = open(&temp);
-    assert_eq!(fs::read_to_string(temp.path().join(".triplane/.gitignore")).unwrap(), "*\n");
+    assert_eq!(fs::read_to_string(temp.path().join(".triplane/.gitignore")).unwrap(), "/sessions/\n");
     fs::write(temp.path().join(".triplane/.gitignore"), "mine").unwrap();
     drop(open(&temp));
     assert_eq!(fs::read_to_string(temp.path().join(".triplane/.gitignore")).unwrap(), "mine", "people may change it");

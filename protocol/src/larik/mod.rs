@@ -56,7 +56,7 @@ crate::rest_wire! {
 
     /// Branches into a new loaded session: the messages before index `at`, which must be a prompt, or all of them.
     call ForkSession: "forkSession" Post "/v1/sessions/{id}/fork" path(SessionPath) body(ForkBody) -> 201 Forked,
-        errors [NotFound, Locked, Busy], clauses ["H12"], later;
+        errors [NotFound, Locked, Busy], clauses ["H12"];
 
     /// Streams the session's events: those after `Last-Event-ID` or `after`, if one is given, then live ones.
     stream StreamEvents: "streamEvents" Get "/v1/sessions/{id}/events"
@@ -86,15 +86,15 @@ crate::rest_wire! {
 
     /// Summarises the history; the summary stands for what was before. Loads a stored session.
     call CompactSession: "compactSession" Post "/v1/sessions/{id}/compact" path(SessionPath) body(Nothing) -> 200 Compacted,
-        errors [NotFound, Locked, Busy, NoAgent, Unavailable], clauses ["H22"], later;
+        errors [NotFound, Locked, Busy, NoAgent, Unavailable, Cancelled], clauses ["H22"];
 
     /// Takes back the last prompt, its answer and the file changes that it made. Loads a stored session.
     call UndoPrompt: "undoPrompt" Post "/v1/sessions/{id}/undo" path(SessionPath) body(Nothing) -> 200 Undone,
-        errors [NotFound, Locked, Busy, Invalid], clauses ["H22"], later;
+        errors [NotFound, Locked, Busy, Invalid], clauses ["H22"];
 
     /// Empties the history; the transcript keeps what was before. Loads a stored session.
     call ClearSession: "clearSession" Post "/v1/sessions/{id}/clear" path(SessionPath) body(Nothing) -> 200 Cleared,
-        errors [NotFound, Locked, Busy], clauses ["H22"], later;
+        errors [NotFound, Locked, Busy], clauses ["H22"];
 
     /// The background tasks of a session, running and ended.
     call ListTasks: "listTasks" Get "/v1/sessions/{id}/tasks" path(SessionPath) -> 200 Tasks,

@@ -2,9 +2,11 @@
 
 use triplane_core::{
     agent::Descriptor,
-    plane::{RunResult, SessionDetail, SessionRow, TaskInfo},
+    plane::{RunResult, SessionDetail, SessionRow, TaskInfo, Undone as PlaneUndone},
 };
-use triplane_protocol::larik::{AgentAbilities, AgentInfo, Finished, RunFailure, SessionItem, SessionView, Task};
+use triplane_protocol::larik::{
+    AgentAbilities, AgentInfo, Finished, RunFailure, SessionItem, SessionView, Skipped, Task, Undone,
+};
 
 /// A row of the list.
 pub(crate) fn item(row: SessionRow) -> SessionItem {
@@ -50,6 +52,12 @@ pub(crate) fn finished(result: RunResult) -> Finished {
         run_id: result.run_id,
         error: result.error.map(|error| RunFailure { code: error.code, message: error.message }),
     }
+}
+
+/// A prompt that was taken back.
+pub(crate) fn undone(undone: PlaneUndone) -> Undone {
+    let left = undone.files.skipped.into_iter().map(|file| Skipped { path: file.path, reason: file.reason });
+    Undone { prompt: undone.prompt, restored: undone.files.restored, skipped: left.collect() }
 }
 
 /// An agent.

@@ -42,7 +42,6 @@ async fn paths_and_methods_are_answered_as_http_asks() {
         ("HEAD", "/v1/sessions/x/prompt", 405, Some("POST, OPTIONS")),
         ("OPTIONS", "/v1/sessions", 204, Some("GET, HEAD, POST, OPTIONS")),
         ("OPTIONS", "*", 204, Some("GET, HEAD, POST, PATCH, DELETE, OPTIONS")),
-        ("POST", "/v1/sessions/x/undo", 501, None),
         ("GET", "/v1/metrics", 501, None),
     ] {
         let answer = server.call(method, path, "").await;
@@ -189,6 +188,20 @@ async fn slow_clients_are_given_up_on() {
         assert!(answers.iter().all(|answer| matches!(answer.status, 200 | 408)), "{start:?}: {answers:?}");
         assert!(started.elapsed() < Duration::from_secs(5), "{start:?}");
     }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_short_does_nothing() {
+    let server = Server::start().await;
+    let mut stream = server.connect().await;
+    let head = format!("POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\n{}content-length: 20\r\n\r\n{{}}", auth());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut got = Vec::new();
+    let _ = timeout(DEADLINE, stream.read_to_end(&mut got)).await.unwrap();
+    assert!(Answer::all(&got).iter().all(|answer| answer.status == 400));
+    assert_eq!(server.call("GET", "/v1/sessions", "").await.json()["sessions"], serde_json::json!([]));
     server.end().await;
 }
 

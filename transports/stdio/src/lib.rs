@@ -2,12 +2,12 @@
 //! Stdout carries the wire and nothing else.
 //!
 //! Reading order:
-//! - [`lines`]: bytes to lines, whatever way reads are cut.
-//! - [`outbox`]: what waits to be written.
-//! - [`connection`]: the one loop that reads, answers and writes, and how it ends.
-//! - [`handlers`]: one handler a row. [`views`]: the plane's types in this wire's words.
-//! - [`forward`]: subscriptions.
-//! - [`pipes`]: stdin and stdout without a thread, where they are pipes or sockets.
+//! - `lines`: bytes to lines, whatever way reads are cut.
+//! - `outbox`: what waits to be written.
+//! - `connection`: the one loop that reads, answers and writes, and how it ends.
+//! - `handlers`: one handler a row. `views`: the plane's types in this wire's words.
+//! - `forward`: subscriptions.
+//! - `pipes`: stdin and stdout without a thread, where they are pipes or sockets.
 
 mod connection;
 mod forward;

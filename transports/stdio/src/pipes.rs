@@ -216,7 +216,8 @@ mod tests {
         let both = async {
             let mut read = vec![0; large.len()];
             let (wrote, got) = tokio::join!(socket.write_all(&large), theirs.read_exact(&mut read));
-            (wrote.unwrap(), got.unwrap());
+            wrote.unwrap();
+            got.unwrap();
             assert!(read == large);
             theirs.write_all(b"hello").await.unwrap();
             let mut read = [0; 5];

@@ -42,11 +42,12 @@ async fn lists_every_session(ctx: &mut Ctx) -> Outcome {
 }
 
 async fn comma_list(ctx: &mut Ctx) -> Outcome {
-    let launch = ctx.launch().wires(&[Wire::Http]).args(["--transport", "ws"]);
-    let on = ctx.start(&launch).await?;
+    let repeated = ctx.launch().wires(&[Wire::Ws, Wire::Http]);
+    let on = ctx.start(&repeated).await?;
+    on.ws().await?.call("health", json!({})).await?;
     on.http()?.get("/v1/info").await?.want(200)?;
     drop(on);
-    let launch = ctx.launch().wires(&[]).without_addr().args(["--transport", "ws,http", "--addr", "127.0.0.1:0"]);
+    let launch = ctx.launch().wires(&[]).args(["--transport", "ws,http", "--addr", "127.0.0.1:0"]);
     let mut on = ctx.start(&launch).await?;
     let server = on.server()?;
     server.says_on_stdout(2).await?;

@@ -1,6 +1,7 @@
 //! One short function a row: from typed input to plane calls to typed reply. Knows no HTTP.
 //! Everything about sessions is the plane's; what is here is larik's alone: when a session is loaded, and what "nothing" is.
 
+mod history;
 mod permissions;
 mod runs;
 mod server;
