@@ -46,6 +46,7 @@ async fn house(mode: Mode) -> House {
         agent: None,
         defaults: SettingsPatch::default(),
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     let agent = NativeAgent::new(NativeConfig::default());

@@ -189,6 +189,7 @@ fn server(root: OsString, script: &str) -> ExitCode {
         agent: None,
         defaults: SettingsPatch { mode: Some(Mode::Bypass), ..SettingsPatch::default() },
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     let shim = std::env::current_exe().ok();
