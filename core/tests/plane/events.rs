@@ -14,7 +14,7 @@ async fn h14_a_run_tells_busy_first_and_idle_last() {
     let run = bed.start(&id, "two words").await;
     assert_eq!(run.seq, 1);
     let result = soon(run.finished()).await.unwrap();
-    let read = reader.to_idle().await;
+    let read = reader.until_idle().await;
     assert_eq!(kinds(&read), ["status", "user_message", "llm_delta", "llm_delta", "final", "status"]);
     assert!(matches!(read[0].event, AgentEvent::Status { busy: true, .. }));
     assert_eq!(seqs(&read), [1, 2, 3, 4, 5, 6]);
@@ -29,7 +29,7 @@ async fn sr12_whoever_hears_idle_can_prompt_at_once() {
     let (plane, task_id) = (bed.plane.clone(), id.clone());
     let eager = tokio::spawn(async move {
         for _ in 0..50 {
-            reader.to_idle().await;
+            reader.until_idle().await;
             assert!(!plane.get(&task_id).await.unwrap().row.busy);
             plane.prompt(&task_id, Prompt::text("again", WhenBusy::Refuse)).await.unwrap();
         }
@@ -50,7 +50,7 @@ async fn h16_seqs_count_over_runs_detach_attach_and_a_clean_restart() {
     soon(bed.plane.attach(&bed.hold, &id)).await.unwrap();
     bed.run(&id, "three").await;
     for _ in 0..3 {
-        reader.to_idle().await;
+        reader.until_idle().await;
     }
     assert_eq!(reader.gaps, []);
     let (last, epoch) = (reader.subscription.position(), reader.subscription.epoch());
@@ -65,7 +65,7 @@ async fn h16_seqs_count_over_runs_detach_attach_and_a_clean_restart() {
     bed.run(&id, "four").await;
     let mut read = Vec::new();
     for _ in 0..4 {
-        read.extend(seqs(&reader.to_idle().await));
+        read.extend(seqs(&reader.until_idle().await));
     }
     assert_eq!(read, (1..=last + 1 + 5).collect::<Vec<_>>());
     assert_eq!((reader.gaps, reader.subscription.epoch()), (vec![], epoch));
@@ -81,7 +81,7 @@ fn h16_after_an_unclean_end_no_seq_is_used_twice_and_the_hole_is_told() {
         let id = bed.create().await;
         let mut reader = bed.reader(&id).await;
         bed.run(&id, "one").await;
-        reader.to_idle().await;
+        reader.until_idle().await;
         bed.start(&id, "two\nwait").await;
         let last = reader.to("llm_delta").await.seq;
         (id, last)
@@ -100,7 +100,7 @@ fn h16_after_an_unclean_end_no_seq_is_used_twice_and_the_hole_is_told() {
         soon(run.finished()).await.unwrap();
         let old = reader.until(|event| matches!(event, AgentEvent::LlmDelta { text } if text == "two")).await;
         assert_eq!(seqs(&old), (4..=last).collect::<Vec<_>>());
-        let new = reader.to_idle().await;
+        let new = reader.until_idle().await;
         assert_eq!(new[0].seq, begun);
         assert_eq!(reader.gaps.len(), 1, "one hole, told exactly");
         assert_eq!((reader.gaps[0].from, reader.gaps[0].to), (last + 1, begun - 1));
@@ -142,7 +142,7 @@ async fn h15_a_reader_that_reads_while_it_is_written_misses_nothing() {
     for _ in 0..4 {
         let mut reader = bed.reader(&id).await;
         readers.spawn(async move {
-            let read = reader.to_idle().await;
+            let read = reader.until_idle().await;
             (read.len(), reader.gaps.len())
         });
     }

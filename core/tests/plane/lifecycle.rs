@@ -34,7 +34,7 @@ async fn s12_nothing_is_attached_that_is_not_stored_and_a_second_attach_changes_
     assert!(matches!(error, PlaneError::NotFound { .. }), "{error}");
     let id = bed.create().await;
     let (mut feed, live) = bed.plane.subscribe_node();
-    assert_eq!(live, [id.clone()]);
+    assert_eq!(live, std::slice::from_ref(&id));
     soon(bed.plane.attach(&bed.hold, &id)).await.unwrap();
     soon(bed.plane.detach(&id, CloseReason::Explicit)).await.unwrap();
     let words = node_until(&mut feed, is_detached(&id)).await;

@@ -45,7 +45,7 @@ async fn h21_the_first_answer_wins_and_the_others_find_nothing() {
     assert_eq!(lost.count(), 9);
     let expected = if won[0] { "allowed" } else { "denied: because" };
     assert_eq!(soon(run.finished()).await.unwrap().reply, expected);
-    let read = reader.to_idle().await;
+    let read = reader.until_idle().await;
     let resolved: Vec<_> = read.iter().filter(|entry| entry.event.kind() == "permission_resolved").collect();
     assert_eq!(resolved.len(), 1);
     let AgentEvent::PermissionResolved { by, .. } = &resolved[0].event else { unreachable!() };
@@ -136,7 +136,7 @@ async fn h19_what_asks_in_the_name_of_a_run_that_is_over_does_not_wait_for_ever(
     let id = bed.create().await;
     let mut reader = bed.reader(&id).await;
     bed.run(&id, "ask-later make").await;
-    reader.to_idle().await;
+    reader.until_idle().await;
     bed.open_gate();
     let entry = reader.to("task_end").await;
     assert!(matches!(&entry.event, AgentEvent::TaskEnd { text, .. } if text == "expired"), "{entry:?}");

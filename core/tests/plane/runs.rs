@@ -140,7 +140,7 @@ async fn c05_an_agent_that_breaks_is_an_error_of_its_run_alone() {
     let result = bed.run(&id, "panic").await;
     assert_eq!(result.stop, Stop::Error);
     assert_eq!(result.error.unwrap().code, ErrorCode::Internal);
-    assert_eq!(kinds(&reader.to_idle().await), ["status", "user_message", "error", "final", "status"]);
+    assert_eq!(kinds(&reader.until_idle().await), ["status", "user_message", "error", "final", "status"]);
     assert_eq!(bed.run(&id, "next").await.reply, "next");
     bed.open_gate();
     assert_eq!(soon(waits.finished()).await.unwrap().reply, "unharmed");
@@ -154,15 +154,15 @@ async fn c10_a_caller_that_goes_away_leaves_its_run_behind() {
     // Gone after the run began.
     drop(bed.start(&id, "gate\none").await);
     bed.open_gate();
-    reader.to_idle().await;
+    reader.until_idle().await;
     // Gone while it waits for its turn.
     let run = bed.start(&id, "gate\ntwo").await;
     let waits = bed.plane.prompt(&id, Prompt::text("three", WhenBusy::Queue));
     assert!(tokio::time::timeout(Duration::from_millis(20), waits).await.is_err());
     bed.open_gate();
     soon(run.finished()).await.unwrap();
-    reader.to_idle().await;
-    reader.to_idle().await;
+    reader.until_idle().await;
+    reader.until_idle().await;
     assert_eq!(bed.texts(&id).await, ["gate\none", "one", "gate\ntwo", "two", "three", "three"]);
 }
 

@@ -238,6 +238,7 @@ impl Bed {
             agent: None,
             defaults: SettingsPatch::default(),
             limits: Limits::default(),
+            overlay: true,
             abort_on_disconnect: false,
         };
         change(&mut config);
@@ -330,7 +331,7 @@ impl Reader {
     }
 
     /// Reads to the end of the run.
-    pub(crate) async fn to_idle(&mut self) -> Vec<Arc<Entry>> {
+    pub(crate) async fn until_idle(&mut self) -> Vec<Arc<Entry>> {
         self.until(|event| matches!(event, AgentEvent::Status { busy: false, .. })).await
     }
 

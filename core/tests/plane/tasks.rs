@@ -20,13 +20,13 @@ async fn h24_a_task_that_ends_while_the_session_is_idle_starts_a_turn() {
     let id = bed.create().await;
     let mut reader = bed.reader(&id).await;
     bed.run(&id, "task built").await;
-    reader.to_idle().await;
+    reader.until_idle().await;
     let tasks = bed.plane.tasks(&id).unwrap();
     assert_eq!((tasks.len(), tasks[0].state, tasks[0].title.as_str()), (1, TaskState::Running, "built"));
     bed.open_gate();
     let told = reader.until(|event| handed_over(event).is_some()).await.pop().unwrap();
     assert!(handed_over(&told.event).unwrap().contains("(built) is done: built"), "{told:?}");
-    reader.to_idle().await;
+    reader.until_idle().await;
     let tasks = bed.plane.tasks(&id).unwrap();
     assert_eq!((tasks[0].state, tasks[0].output.text().as_str()), (TaskState::Done, "working"));
     assert!(tasks[0].ended.is_some());
@@ -49,7 +49,7 @@ async fn h24_what_ends_during_a_run_is_handed_over_after_it_and_together() {
     let told = reader.until(|event| handed_over(event).is_some()).await.pop().unwrap();
     let text = handed_over(&told.event).unwrap();
     assert!(text.contains("(one) is done") && text.contains("(two) is done"), "{text}");
-    reader.to_idle().await;
+    reader.until_idle().await;
 }
 
 #[tokio::test]
