@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 use tokio::process::Child;
-use triplane_protocol::{larik, lich};
+use triplane_protocol::{larik, lich, sepia};
 
 /// The tables of the three wires, compiled once a process.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +49,7 @@ impl Books {
         Ok(Self {
             lich: Arc::new(RpcBook::new(lich::ROWS, lich::NOTIFICATIONS)?),
             larik: Arc::new(HttpBook::new(larik::ROWS)?),
-            sepia: Arc::default(),
+            sepia: Arc::new(RpcBook::new(sepia::ROWS, sepia::NOTIFICATIONS)?),
         })
     }
 }
@@ -109,6 +109,7 @@ impl Ctx {
             cwd: self.work(),
             home: self.home(),
             free_port: true,
+            triplane_home: true,
             umask: None,
         }
     }

@@ -27,6 +27,9 @@ pub enum AgentEvent {
     Status {
         /// Whether a run is in flight.
         busy: bool,
+        /// How the run ended, when one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outcome: Option<Stop>,
     },
     /// A round trip to the model begins.
     TurnStart {
@@ -368,7 +371,7 @@ mod tests {
     #[test]
     fn kind_is_the_serialized_tag() {
         let events = [
-            AgentEvent::Status { busy: true },
+            AgentEvent::Status { busy: true, outcome: None },
             AgentEvent::Usage(Usage::default()),
             AgentEvent::SettingsChanged(SettingsPatch::default()),
             AgentEvent::LlmThinkingDelta { text: "x".into() },

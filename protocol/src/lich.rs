@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_four_that_the_plane_adds_are_not_carried() {
-        assert!(!forwarded(&AgentEvent::Status { busy: true }));
+        assert!(!forwarded(&AgentEvent::Status { busy: true, outcome: None }));
         assert!(forwarded(&AgentEvent::LlmDelta { text: "x".into() }));
     }
 }

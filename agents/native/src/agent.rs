@@ -16,6 +16,8 @@ use triplane_protocol::{Usage, ir::Mode};
 pub struct NativeConfig {
     /// Which models there are.
     pub models: Models,
+    /// Models that are asked, in this order, when the session's own one cannot answer.
+    pub fallbacks: Vec<String>,
     /// The program that runs [`crate::shim::run_shim`] when its first argument is [`crate::shim::ARG`]. With it, what a
     /// command started ends even when this process is killed; `None`: commands are started directly.
     pub shim: Option<PathBuf>,

@@ -46,6 +46,7 @@ async fn house(mode: Mode) -> House {
         agent: None,
         defaults: SettingsPatch::default(),
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     let agent = NativeAgent::new(NativeConfig::default());
@@ -75,7 +76,7 @@ impl House {
     }
 
     async fn idle(&self) {
-        self.until(|e| matches!(e, AgentEvent::Status { busy: false })).await;
+        self.until(|e| matches!(e, AgentEvent::Status { busy: false, .. })).await;
     }
 
     async fn prompt(&self, text: &str) -> triplane_core::plane::Run {

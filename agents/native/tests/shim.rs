@@ -189,6 +189,7 @@ fn server(root: OsString, script: &str) -> ExitCode {
         agent: None,
         defaults: SettingsPatch { mode: Some(Mode::Bypass), ..SettingsPatch::default() },
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     let shim = std::env::current_exe().ok();
@@ -204,7 +205,7 @@ fn server(root: OsString, script: &str) -> ExitCode {
             for entry in events.next(16).await.entries {
                 match &entry.event {
                     AgentEvent::ToolCallOutput { text, .. } => print!("{text}"),
-                    AgentEvent::Status { busy: false } => return,
+                    AgentEvent::Status { busy: false, .. } => return,
                     _ => {}
                 }
             }

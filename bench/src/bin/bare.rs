@@ -8,7 +8,9 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     convert::Infallible,
     io::{self, BufRead, Write},
@@ -16,15 +18,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, Waker},
 };
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 
 /// Events that the log keeps; the plane's ring has as many.
 const RING: usize = 4096;
 /// Bytes of one write at most.
 const WRITE_BYTES: usize = 16 << 10;
-/// Events that are published before readers get a turn, as one read from a model's stream would bring them.
-const BURST: usize = 32;
-
 type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 fn main() -> io::Result<()> {
@@ -86,7 +88,7 @@ async fn answer(log: Arc<Log>, request: Request<Incoming>) -> Result<Reply, http
         (&Method::POST, "/publish") => {
             let count = number(request.uri().query(), "n").unwrap_or(1);
             let size = number(request.uri().query(), "bytes").unwrap_or(200);
-            tokio::spawn(publish(log, count, size));
+            tokio::spawn(relay(log, count, size));
             json("{}".into())
         }
         _ => Response::builder().status(StatusCode::NOT_FOUND).body(Full::default().boxed()),
@@ -102,19 +104,48 @@ fn number(query: Option<&str>, name: &str) -> Option<usize> {
     pairs.find_map(|(key, value)| (key == name).then(|| value.parse().ok())?)
 }
 
-/// Publishes `count` deltas of about `size` bytes, and the event that ends a run.
-async fn publish(log: Arc<Log>, count: usize, size: usize) {
+/// What a model's chunk holds, as far as it matters.
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    delta: Cow<'a, str>,
+}
+
+/// The event that is made of it.
+#[derive(Serialize)]
+struct Delta<'a> {
+    r#type: &'static str,
+    text: &'a str,
+    seq: usize,
+}
+
+/// Relays `count` deltas of a model, each an event of about `size` bytes, and publishes the event that ends a run.
+/// The model is another task behind a pipe: chunks are read, parsed and made into events as any relay must.
+async fn relay(log: Arc<Log>, count: usize, size: usize) -> io::Result<()> {
+    let (model, ours) = tokio::io::duplex(WRITE_BYTES);
     let text = "x".repeat(size.saturating_sub(76));
-    for seq in 1..=count {
-        let data = format!(
-            "id: {seq}\nevent: llm_delta\ndata: {{\"type\":\"llm_delta\",\"text\":\"{text}\",\"seq\":{seq}}}\n\n"
-        );
-        log.push(data.into());
-        if seq % BURST == 0 {
-            tokio::task::yield_now().await;
+    let speaks = async move {
+        let mut model = model;
+        for _ in 0..count {
+            model.write_all(format!("{{\"delta\":\"{text}\"}}\n").as_bytes()).await?;
         }
-    }
-    log.push("event: final\ndata: {\"type\":\"final\"}\n\n".into());
+        Ok::<_, io::Error>(())
+    };
+    let relays = async {
+        let mut lines = tokio::io::BufReader::new(ours).lines();
+        let mut seq = 0;
+        while let Some(line) = lines.next_line().await? {
+            let chunk: Chunk<'_> = serde_json::from_str(&line)?;
+            seq += 1;
+            let data = serde_json::to_string(&Delta { r#type: "llm_delta", text: &chunk.delta, seq })?;
+            log.push(format!("id: {seq}\nevent: llm_delta\ndata: {data}\n\n").into());
+        }
+        log.push("event: final\ndata: {\"type\":\"final\"}\n\n".into());
+        Ok::<_, io::Error>(())
+    };
+    let model = tokio::spawn(speaks);
+    relays.await?;
+    model.await.map_err(io::Error::other)?
 }
 
 /// All events, and who waits for the next.

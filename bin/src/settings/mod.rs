@@ -101,6 +101,7 @@ impl Settings {
                 title: None,
             },
             limits,
+            overlay: true,
             abort_on_disconnect: self.serve.on_disconnect == Some(Disconnect::Abort),
             cwd,
         }

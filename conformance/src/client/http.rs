@@ -185,6 +185,13 @@ impl Http {
         self.conn().await?.send(request).await
     }
 
+    /// The same, without the book: for requests that are refused before they are read whole.
+    pub async fn send_raw(&self, request: &Request) -> Outcome<Response> {
+        let mut conn = self.conn().await?;
+        conn.book = None;
+        conn.send(request).await
+    }
+
     /// Sends bytes as they are, and reads one response.
     pub async fn raw(&self, bytes: &[u8]) -> Outcome<Response> {
         let mut conn = self.conn().await?;
@@ -353,6 +360,11 @@ impl Conn {
             Ok(Ok(_)) => Ok(true),
             Err(_) => Err(Stop::broke(format!("{to} → nothing more within {:?}", self.deadline))),
         }
+    }
+
+    /// Ends our side of the connection; the server's stays.
+    pub async fn half_close(&mut self) -> Outcome {
+        self.stream.shutdown().await.map_err(Stop::harness)
     }
 
     /// Whether the server closes the connection within the deadline, and sends nothing more before.

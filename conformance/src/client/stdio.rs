@@ -45,6 +45,15 @@ impl Lines {
         }
     }
 
+    /// Writes what the child takes within `wait`: how many bytes that was.
+    pub async fn some_bytes(&mut self, bytes: &[u8], wait: Duration) -> Outcome<usize> {
+        let Some(stdin) = &mut self.stdin else { return Err(Stop::harness("stdin is closed already")) };
+        match timeout(wait, stdin.write(bytes)).await {
+            Ok(taken) => taken.map_err(|err| Stop::broke(format!("stdin was closed: {err}"))),
+            Err(_) => Ok(0),
+        }
+    }
+
     /// Writes one line.
     pub async fn line(&mut self, text: &str) -> Outcome {
         self.bytes(format!("{text}\n").as_bytes()).await

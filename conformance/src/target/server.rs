@@ -48,6 +48,8 @@ pub struct Launch {
     pub home: PathBuf,
     /// Whether `--addr 127.0.0.1:0` is given to HTTP; a case that sets `--addr` itself says no.
     pub free_port: bool,
+    /// Whether `$TRIPLANE_HOME` is set.
+    pub triplane_home: bool,
     /// The umask that it is started under, in octal.
     pub umask: Option<&'static str>,
 }
@@ -385,7 +387,10 @@ fn spawn(program: &Path, launch: &Launch, mark: String, deadline: Duration) -> O
             command.env(name, value);
         }
     }
-    command.env("HOME", &launch.home).env("TRIPLANE_HOME", &home).env(MARKER, &mark);
+    command.env("HOME", &launch.home).env(MARKER, &mark);
+    if launch.triplane_home {
+        command.env("TRIPLANE_HOME", &home);
+    }
     command.envs(launch.env.iter().map(|(name, value)| (name, value)));
     command.stdin(if stdio { Stdio::piped() } else { Stdio::null() }).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);

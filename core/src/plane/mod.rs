@@ -3,12 +3,14 @@
 //! - `lifecycle`: create, attach, detach, shutdown. `holds`: who keeps what live, and what goes first.
 //! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
 //! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
+//! - `meta`: what people say of sessions, and projects; rows of the list with all of it.
 //! - `types`: what the calls take and give.
 
 mod copies;
 mod files;
 mod holds;
 mod lifecycle;
+mod meta;
 mod reads;
 mod runs;
 mod types;
@@ -17,6 +19,7 @@ mod upkeep;
 pub use crate::session::input::ClearWhen;
 pub use copies::{Forked, Import};
 pub use files::{Restored, Skipped};
+pub use meta::MetaRow;
 pub use types::{
     Answer, Answered, Attach, Attached, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt,
     Run, RunResult, SessionDetail, SessionRow, TaskInfo, WhenBusy,
@@ -28,6 +31,7 @@ use crate::{
     agent::{Agent, Descriptor, NoAgent, Settings},
     feed::{Log, NodeFeed},
     node::Node,
+    overlay::Overlay,
     permission::RuleBook,
     session::{Live, Services},
     store::SessionDir,
@@ -78,8 +82,13 @@ impl Plane {
     pub fn open(config: PlaneConfig, agents: Vec<Arc<dyn Agent>>) -> Result<Self, PlaneError> {
         let node = Node::of(&config.home)?;
         let dir = Arc::new(SessionDir::open(&config.session_dir, config.durability)?);
+        let overlay = match config.overlay {
+            true => Overlay::new(&config.home, dir.root(), config.durability),
+            false => Overlay::off(),
+        };
         let services = Services {
             dir,
+            overlay,
             feed: Arc::new(NodeFeed::new()),
             limits: config.limits.clone(),
             answerable: AtomicBool::new(false),
@@ -184,6 +193,10 @@ impl Plane {
     /// Whether `id` is in the live map.
     pub fn is_live(&self, id: &SessionId) -> bool {
         self.peek(id).is_some()
+    }
+
+    fn overlay(&self) -> &Overlay {
+        &self.inner.services.overlay
     }
 
     fn dir(&self) -> &Arc<SessionDir> {

@@ -264,7 +264,7 @@ impl Actor {
         let first = self.live.log.next_seq();
         let mut entries = Vec::with_capacity(events.len());
         for (seq, event) in (first..).zip(events) {
-            if matches!(event, AgentEvent::Status { busy: true }) {
+            if matches!(event, AgentEvent::Status { busy: true, .. }) {
                 self.busy_seq = seq;
             }
             entries.push(Arc::new(Entry::new(seq, event)));
@@ -465,6 +465,11 @@ impl Actor {
     /// Out of the live map, and told so, in one moment; `deleted` comes before `detached`. Clause: S26.
     fn leave(&self, reason: CloseReason) {
         let live = &self.live;
+        let overlay = &live.services.overlay;
+        overlay.closed(&live.id, self.lock.holder().generation, now_ms());
+        if !self.transcript.is_pending() {
+            overlay.flushed(&live.id);
+        }
         live.services.feed.change(|map| {
             let gone = map.sessions.remove(&live.id).is_some();
             let (id, agent) = (live.id.clone(), live.agent_id.clone());

@@ -10,6 +10,7 @@ use crate::{
     agent::Agent,
     feed::{Log, NodeFeed},
     limits::Limits,
+    overlay::Overlay,
     permission::Rules,
     plane::Run,
     stats::Stats,
@@ -37,6 +38,7 @@ pub(crate) struct Services {
     pub(crate) dir: Arc<SessionDir>,
     pub(crate) feed: Arc<NodeFeed<Live>>,
     pub(crate) limits: Limits,
+    pub(crate) overlay: Overlay,
     /// Whether any registered party can answer permission requests. Clause: C11.
     pub(crate) answerable: AtomicBool,
     /// Every task of the plane, so that shutdown can wait for all of them.

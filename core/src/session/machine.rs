@@ -237,7 +237,7 @@ impl Machine {
         self.handover.drain(..std::mem::take(&mut flight.hands_over).min(self.handover.len()));
         let text = self.history.messages().last().map(|message| message.plain_text()).unwrap_or_default();
         let (id, run_id) = (flight.message_id.clone(), flight.run_id.clone());
-        out.push(Effect::Publish(AgentEvent::Status { busy: true }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: true, outcome: None }));
         out.push(Effect::Publish(AgentEvent::UserMessage { id: id.clone(), text, origin: flight.origin }));
         out.push(Effect::Accepted { ticket: flight.ticket, run_id: run_id.clone() });
         let (history, settings) = (self.history.context(), self.settings.clone());
@@ -342,7 +342,7 @@ impl Machine {
             stopped_reason: outcome.stop,
             run_id: flight.run_id.clone(),
         }));
-        out.push(Effect::Publish(AgentEvent::Status { busy: false }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: false, outcome: Some(outcome.stop) }));
         out.push(Effect::Ended { run_id: flight.run_id, outcome });
         for ticket in flight.cancel_waiters {
             out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(true))));

@@ -112,7 +112,7 @@ fn input(words: &[&str]) -> Input {
 fn show(effect: &Effect) -> String {
     match effect {
         Effect::Append { records, .. } => format!("write:{}", records.len()),
-        Effect::Publish(AgentEvent::Status { busy }) => if *busy { "+busy" } else { "+idle" }.into(),
+        Effect::Publish(AgentEvent::Status { busy, .. }) => if *busy { "+busy" } else { "+idle" }.into(),
         Effect::Publish(AgentEvent::PermissionResolved { outcome, .. }) => match outcome {
             Outcome::Allowed => "+allowed".into(),
             Outcome::Denied => "+denied".into(),

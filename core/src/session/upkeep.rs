@@ -76,7 +76,7 @@ impl Machine {
             summary: String::new(),
         };
         self.phase = Phase::Compacting(squeeze);
-        out.push(Effect::Publish(AgentEvent::Status { busy: true }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: true, outcome: None }));
         out.push(Effect::StartCompact { run_id, history, settings: self.settings.clone() });
     }
 
@@ -113,7 +113,7 @@ impl Machine {
 
     pub(super) fn end_compaction(&mut self, reply: Result<Reply, PlaneError>, out: &mut Vec<Effect>) {
         let Phase::Compacting(squeeze) = std::mem::replace(&mut self.phase, Phase::Idle) else { return };
-        out.push(Effect::Publish(AgentEvent::Status { busy: false }));
+        out.push(Effect::Publish(AgentEvent::Status { busy: false, outcome: None }));
         out.push(Effect::Reply(squeeze.ticket, reply));
         for ticket in squeeze.cancel_waiters {
             out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(true))));

@@ -67,7 +67,7 @@ fn the_stream_tells_its_events_schema() {
 
 #[test]
 fn an_event_carries_its_seq_and_session() {
-    let event = AgentEvent::Status { busy: true };
+    let event = AgentEvent::Status { busy: true, outcome: None };
     let data = SessionEvent { event, seq: 7, session: crate::SessionId::parse("a").unwrap() };
     assert_eq!(
         serde_json::to_value(StreamData::Event(Box::new(data))).unwrap(),

@@ -42,7 +42,11 @@ pub enum Fact<'a> {
     /// The session is busy; first of a run.
     RunStarted {},
     /// The session is idle; last of a run.
-    RunFinished {},
+    RunFinished {
+        /// How the run ended; absent after a compaction.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<Stop>,
+    },
     /// A prompt was taken.
     UserMessage {
         /// The message's id.
@@ -232,8 +236,8 @@ impl<'a> SessionEvent<'a> {
 
 fn fact(event: &AgentEvent) -> Fact<'_> {
     match event {
-        AgentEvent::Status { busy: true } => Fact::RunStarted {},
-        AgentEvent::Status { busy: false } => Fact::RunFinished {},
+        AgentEvent::Status { busy: true, .. } => Fact::RunStarted {},
+        AgentEvent::Status { busy: false, outcome } => Fact::RunFinished { outcome: *outcome },
         AgentEvent::UserMessage { id, text, origin } => Fact::UserMessage { id, text, origin: *origin },
         AgentEvent::TurnStart { turn, model } => Fact::TurnStarted { turn: *turn, model },
         AgentEvent::LlmStart { model } => Fact::LlmStarted { model },

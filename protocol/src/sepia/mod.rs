@@ -43,22 +43,22 @@ crate::rpc_wire! {
 
     /// A whole session, wrapped for a transfer.
     ExportSession: "sessions.export" (SessionRef) -> Exported, queue None,
-        errors [NotFound, UnknownAgent], clauses ["S08", "C15"], later;
+        errors [NotFound, UnknownAgent], clauses ["S08", "C15"];
 
     /// Writes a session into an agent's store, under a fresh id unless one is given.
     ImportSession: "sessions.import" (ImportParams) -> Imported, queue None,
-        errors [Invalid, UnknownAgent, TooLarge], clauses ["S09", "S28", "C15"], later;
+        errors [Invalid, UnknownAgent, Locked], clauses ["S09", "S28", "C15"];
 
     /// Copies a stored session into another agent's store on this node.
     ConvertSession: "sessions.convert" (ConvertParams) -> Converted, queue None,
-        errors [NotFound, Invalid, UnknownAgent], clauses ["S10", "S28"], later;
+        errors [NotFound, Invalid, UnknownAgent], clauses ["S10", "S28"];
 
     /// A page of the history, newest page first.
     ReadHistory: "sessions.history" (HistoryParams) -> HistoryPage, queue None, errors [NotFound, UnknownAgent], clauses ["S11"];
 
     /// Makes a stored session live, under its lock. An agent that cannot run it gives a read-only attach.
     AttachSession: "sessions.attach" (AttachParams) -> Attached, queue None,
-        errors [NotFound, Locked, Unavailable, Overloaded], clauses ["S12", "S26", "C17"];
+        errors [NotFound, Locked, UnknownAgent, Unavailable, Overloaded], clauses ["S12", "S26", "C17"];
 
     /// Releases a live session; a run in flight is cancelled first.
     DetachSession: "sessions.detach" (LiveRef) -> Detached, queue None, errors [NotFound], clauses ["S13", "S26"];
@@ -79,7 +79,7 @@ crate::rpc_wire! {
 
     /// Deletes a session from the store that owns it; a live one is detached.
     DeleteSession: "sessions.delete" (SessionRef) -> Deleted, queue None,
-        errors [NotFound, Unsupported, UnknownAgent], clauses ["S16", "S26"], later;
+        errors [NotFound, Locked, UnknownAgent], clauses ["S16", "S26"];
 
     /// Changes what the overlay says of a session: title, pinned, archived, projects, model.
     PatchMeta: "sessions.patch_meta" (PatchMetaParams) -> SessionRow, queue None,
@@ -113,11 +113,11 @@ crate::rpc_wire! {
 
     /// Puts files back to what they were at a message.
     RestoreFiles: "sessions.restore" (RestoreParams) -> Restored, queue None,
-        errors [NotFound, Busy, Unsupported], clauses ["S21"], later;
+        errors [NotFound, Busy, Locked], clauses ["S21"];
 
     /// Takes back the messages after a message; a live session is detached.
     RewindSession: "sessions.rewind" (RewindParams) -> Rewound, queue None,
-        errors [NotFound, Busy, Unsupported], clauses ["S21", "S26"], later;
+        errors [NotFound, Busy, Locked], clauses ["S21", "S26"];
 
     /// Streams a live session's events from now on, until it is detached. A second call is a second stream.
     SubscribeSession: "sessions.subscribe" (LiveRef) -> SessionSubscribed, queue None,

@@ -33,8 +33,8 @@ fn every_event() -> Vec<(AgentEvent, &'static str)> {
         options: vec![PermissionOption { id: text(), name: text(), kind: OptionKind::AllowOnce }],
     };
     vec![
-        (AgentEvent::Status { busy: true }, "runStarted"),
-        (AgentEvent::Status { busy: false }, "runFinished"),
+        (AgentEvent::Status { busy: true, outcome: None }, "runStarted"),
+        (AgentEvent::Status { busy: false, outcome: Some(Stop::Completed) }, "runFinished"),
         (AgentEvent::UserMessage { id: "m".into(), text: text(), origin: Origin::Client }, "userMessage"),
         (AgentEvent::TurnStart { turn: 1, model: text() }, "turnStarted"),
         (AgentEvent::LlmStart { model: text() }, "llmStarted"),

@@ -196,8 +196,9 @@ async fn it_ends_when_nobody_reads_any_more() {
 #[test]
 fn items_of_the_node_share_a_line_while_they_are_of_one_session() {
     let id = |text: &str| SessionId::parse(text).unwrap();
-    let event =
-        |text: &str, seq| NodeItem::Event(id(text), Arc::new(Entry::new(seq, AgentEvent::Status { busy: true })));
+    let event = |text: &str, seq| {
+        NodeItem::Event(id(text), Arc::new(Entry::new(seq, AgentEvent::Status { busy: true, outcome: None })))
+    };
     let marker = NodeItem::Marker(Marker::Detached { id: id("a"), agent: "n".into(), reason: CloseReason::Explicit });
     let items =
         [event("a", 1), event("a", 2), event("b", 1), event("a", 3), marker, NodeItem::Lagged { id: None, count: 7 }];

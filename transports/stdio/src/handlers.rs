@@ -8,7 +8,7 @@ use std::{
 use triplane_common::rpc::{Armed, Call, Reply, Then, Wire};
 use triplane_core::{
     PlaneError,
-    plane::{Answer, Choice, Created, Prompt, SessionDetail, WhenBusy},
+    plane::{Answer, Attach, Choice, Created, Import, Prompt, Rewind, SessionDetail, WhenBusy},
 };
 use triplane_protocol::{
     ErrorCode, Failure, SessionId,
@@ -54,15 +54,23 @@ impl Request {
         *self.then.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(then));
     }
 
-    /// A session, when it is one of `agent`. Errors: `NotFound`.
+    /// A session, when it is one of `agent`. Errors: `NotFound`, `UnknownAgent`.
     async fn detail(&self, id: &SessionId, agent: Option<&str>) -> Result<SessionDetail, Failure> {
-        let detail = self.client.plane.get(id).await?;
+        let plane = &self.client.plane;
+        let detail = plane.get(id).await?;
         match agent {
             Some(agent) if agent != detail.row.agent => {
-                Err(Failure::new(ErrorCode::NotFound, format!("no session `{id}` of agent `{agent}`")))
+                let known = plane.agents().iter().any(|one| one.id == agent);
+                let code = if known { ErrorCode::NotFound } else { ErrorCode::UnknownAgent };
+                Err(Failure::new(code, format!("no session `{id}` of agent `{agent}`")))
             }
             Some(_) | None => Ok(detail),
         }
+    }
+
+    /// The same, when nothing but the check is wanted.
+    async fn must_be_of(&self, id: &SessionId, agent: Option<&str>) -> Result<(), Failure> {
+        if agent.is_some() { self.detail(id, agent).await.map(drop) } else { Ok(()) }
     }
 
     /// Errors: `NotFound` with the hint to attach it.
@@ -107,9 +115,58 @@ impl Handle<ListSessions> for Request {
 
 impl Handle<GetSession> for Request {
     async fn handle(&self, params: SessionRef) -> Result<ir::Session, Failure> {
-        let detail = self.detail(&params.id, params.agent.as_deref()).await?;
-        let messages = self.client.plane.messages(&params.id).await?;
-        Ok(views::session(detail, messages.into_iter().map(Arc::unwrap_or_clone).collect()))
+        Ok(self.client.plane.export(&params.id, params.agent.as_deref()).await?)
+    }
+}
+
+impl Handle<ExportSession> for Request {
+    async fn handle(&self, params: SessionRef) -> Result<Exported, Failure> {
+        Ok(Exported { session: self.client.plane.export(&params.id, params.agent.as_deref()).await? })
+    }
+}
+
+impl Handle<ImportSession> for Request {
+    async fn handle(&self, params: ImportParams) -> Result<Imported, Failure> {
+        let session = views::read_session(params.session)?;
+        let import =
+            Import { id: params.id, cwd: params.cwd.map(Into::into), title: params.title, model: params.model };
+        let (id, agent_id) = self.client.plane.import(&params.agent, session, import).await?;
+        Ok(Imported { id, agent_id })
+    }
+}
+
+impl Handle<ConvertSession> for Request {
+    async fn handle(&self, params: ConvertParams) -> Result<Converted, Failure> {
+        let plane = &self.client.plane;
+        let (session_id, agent_id) = plane.convert(&params.id, &params.agent, params.from.as_deref()).await?;
+        Ok(Converted { session_id, agent_id })
+    }
+}
+
+impl Handle<DeleteSession> for Request {
+    async fn handle(&self, params: SessionRef) -> Result<Deleted, Failure> {
+        self.must_be_of(&params.id, params.agent.as_deref()).await?;
+        self.client.plane.delete(&params.id).await?;
+        Ok(Deleted { deleted: true })
+    }
+}
+
+impl Handle<RestoreFiles> for Request {
+    async fn handle(&self, params: RestoreParams) -> Result<Restored, Failure> {
+        let RestoreRequest { to, paths, dry_run } = params.request;
+        Ok(views::restored(self.client.plane.restore(&params.id, to, paths, dry_run).await?))
+    }
+}
+
+impl Handle<RewindSession> for Request {
+    async fn handle(&self, params: RewindParams) -> Result<Rewound, Failure> {
+        let RewindRequest { to, files, dry_run } = params.request;
+        let rewound = self.client.plane.rewind(&params.id, Rewind { to, files, dry: dry_run }).await?;
+        Ok(Rewound {
+            removed: u64::try_from(rewound.removed).unwrap_or(u64::MAX),
+            prompt: rewound.prompt,
+            files: views::restored(rewound.files),
+        })
     }
 }
 
@@ -123,9 +180,7 @@ impl Handle<SummarizeSession> for Request {
 
 impl Handle<ReadHistory> for Request {
     async fn handle(&self, params: HistoryParams) -> Result<HistoryPage, Failure> {
-        if params.agent.is_some() {
-            self.detail(&params.id, params.agent.as_deref()).await?;
-        }
+        self.must_be_of(&params.id, params.agent.as_deref()).await?;
         if params.limit == Some(0) {
             return Err(Failure::new(ErrorCode::InvalidParams, "limit: must be at least 1"));
         }
@@ -137,24 +192,11 @@ impl Handle<ReadHistory> for Request {
 
 impl Handle<AttachSession> for Request {
     async fn handle(&self, params: AttachParams) -> Result<Attached, Failure> {
-        if params.agent.is_some() {
-            self.detail(&params.id, params.agent.as_deref()).await?;
-        }
+        self.must_be_of(&params.id, params.agent.as_deref()).await?;
         let Client { plane, hold, .. } = &*self.client;
-        let mut detail = plane.attach(hold, &params.id).await?;
-        let mut wanted = params.model.into_iter().chain(params.fallbacks).peekable();
-        while let Some(model) = wanted.next() {
-            let patch = SettingsPatch { model: Some(model), ..SettingsPatch::default() };
-            match plane.set(&params.id, patch).await {
-                Ok(changed) => {
-                    detail = changed;
-                    break;
-                }
-                Err(PlaneError::InvalidParams(_)) if wanted.peek().is_some() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(views::attached(detail))
+        let attach = Attach { takeover: params.takeover, model: params.model, fallbacks: params.fallbacks };
+        let attached = plane.attach_with(hold, &params.id, attach).await?;
+        Ok(views::attached(attached.session, attached.read_only))
     }
 }
 
@@ -178,7 +220,7 @@ impl Handle<CreateSession> for Request {
             label: None,
             source: Some("sepia".into()),
         };
-        Ok(views::attached(plane.create(hold, created).await?))
+        Ok(views::attached(plane.create(hold, created).await?, false))
     }
 }
 
@@ -188,9 +230,7 @@ impl Handle<PromptSession> for Request {
             return Err(Failure::new(ErrorCode::InvalidParams, "parts: must have at least one part"));
         }
         self.must_be_live(&params.id)?;
-        if params.agent.is_some() {
-            self.detail(&params.id, params.agent.as_deref()).await?;
-        }
+        self.must_be_of(&params.id, params.agent.as_deref()).await?;
         let prompt = Prompt {
             parts: params.parts.into_iter().map(ir::Part::from).collect(),
             when_busy: WhenBusy::Refuse,

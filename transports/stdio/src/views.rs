@@ -5,8 +5,8 @@ use triplane_core::{
     plane::{self, RunResult, SessionDetail},
 };
 use triplane_protocol::{
-    ir::{self, Extra},
-    sepia::{AgentView, Attached, CapabilitiesView, PromptOutcome, RunFailure, SessionRow},
+    ErrorCode, Failure, ir,
+    sepia::{AgentView, Attached, CapabilitiesView, PromptOutcome, Restored, RunFailure, SessionRow, Skipped},
 };
 
 /// A row of the list. The overlay's members stand for "nothing was said" until the plane has one.
@@ -29,30 +29,29 @@ pub(crate) fn row(row: plane::SessionRow) -> SessionRow {
     }
 }
 
-/// A live session, as create and attach answer.
-pub(crate) fn attached(detail: SessionDetail) -> Attached {
-    Attached { id: detail.row.id, agent_id: detail.row.agent, read_only: false, model: detail.row.model }
+/// A session, as create and attach answer.
+pub(crate) fn attached(detail: SessionDetail, read_only: bool) -> Attached {
+    Attached { id: detail.row.id, agent_id: detail.row.agent, read_only, model: detail.row.model }
 }
 
-/// A whole session.
-pub(crate) fn session(detail: SessionDetail, messages: Vec<ir::Message>) -> ir::Session {
-    let row = detail.row;
-    ir::Session {
-        version: 1,
-        id: row.id,
-        agent: row.agent,
-        cwd: row.cwd,
-        title: row.title,
-        model: row.model,
-        effort: detail.effort,
-        mode: Some(detail.mode),
-        created: row.created,
-        updated: row.updated,
-        parent: None,
-        usage: Some(detail.usage),
-        messages,
-        extra: Extra::new(),
+/// Reads the session of an import. Errors: `Invalid`, naming the member.
+pub(crate) fn read_session(value: serde_json::Value) -> Result<ir::Session, Failure> {
+    let invalid = |what: String| Failure::new(ErrorCode::Invalid, what);
+    let session: ir::Session = serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { "session".to_owned() } else { format!("session.{path}") };
+        invalid(format!("{at}: {}", error.inner()))
+    })?;
+    match session.version {
+        1 => Ok(session),
+        other => Err(invalid(format!("session.version: is {other}; this server reads 1"))),
     }
+}
+
+/// What became of files.
+pub(crate) fn restored(files: plane::Restored) -> Restored {
+    let skipped = files.skipped.into_iter().map(|file| Skipped { path: file.path, reason: file.reason });
+    Restored { restored: files.restored, skipped: skipped.collect() }
 }
 
 /// How a run ended.

@@ -139,12 +139,97 @@ async fn what_is_not_live_says_so_and_history_is_read_all_the_same() {
     let whole = scene.ask("sessions.get", json!({"id": id, "agent": "puppet"})).await.unwrap();
     assert_eq!((&whole["version"], whole["messages"].as_array().unwrap().len()), (&json!(1), 6));
     let other = scene.ask("sessions.get", json!({"id": id, "agent": "other"})).await.unwrap_err();
-    assert_eq!(code(&other), "not_found");
+    assert_eq!(code(&other), "unknown_agent");
 
     let attached =
         scene.ask("sessions.attach", json!({"id": id, "model": "nope", "fallbacks": ["puppet/two"]})).await.unwrap();
     assert_eq!(attached, json!({"id": id, "agentId": "puppet", "readOnly": false, "model": "puppet/two"}));
     scene.ask("sessions.prompt", prompt(&id, "four")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_is_exported_imported_converted_and_deleted() {
+    let mut scene = Scene::start().await;
+    let id = scene.create().await;
+    scene.ask("sessions.prompt", prompt(&id, "one")).await.unwrap();
+    let mut session = scene.ask("sessions.export", json!({"id": id})).await.unwrap()["session"].take();
+    session["later"] = json!({"kept": true});
+    let params = json!({"agent": "puppet", "session": session, "title": "copy"});
+    let imported = scene.ask("sessions.import", params).await.unwrap();
+    assert_eq!(imported["agentId"], "puppet");
+    let copy = scene.ask("sessions.get", json!({"id": imported["id"]})).await.unwrap();
+    assert_eq!(
+        (&copy["messages"], &copy["title"], &copy["later"]),
+        (&session["messages"], &json!("copy"), &session["later"])
+    );
+    let converted = scene.ask("sessions.convert", json!({"id": imported["id"], "agent": "puppet"})).await.unwrap();
+    assert_ne!(converted["sessionId"], imported["id"]);
+
+    for (session, message) in [
+        (json!({"version": 1}), "session: missing field `id`"),
+        (
+            json!({"version": 2, "id": "x", "agent": "a", "cwd": "/", "created": 0, "updated": 0, "messages": []}),
+            "session.version: is 2; this server reads 1",
+        ),
+        (json!(7), "session: invalid type: integer `7`, expected struct Session"),
+    ] {
+        let error = scene.ask("sessions.import", json!({"agent": "puppet", "session": session})).await.unwrap_err();
+        assert_eq!((code(&error), &error["message"]), ("invalid", &json!(message)));
+    }
+    let params = json!({"agent": "nobody", "session": session});
+    assert_eq!(code(&scene.ask("sessions.import", params).await.unwrap_err()), "unknown_agent");
+
+    scene.ask("events.subscribe", json!({})).await.unwrap();
+    assert_eq!(scene.ask("sessions.delete", json!({"id": id})).await.unwrap(), json!({"deleted": true}));
+    assert_eq!(code(&scene.ask("sessions.get", json!({"id": id})).await.unwrap_err()), "not_found");
+    let (rest, _) = scene.close().await;
+    let markers: Vec<&Value> =
+        rest.iter().map(|told| &told["params"]).filter(|params| params["sessionId"] == id.as_str()).collect();
+    let kinds: Vec<&Value> =
+        markers.iter().map(|params| &params["type"]).filter(|kind| *kind != "sessionEvents").collect();
+    assert_eq!(kinds, ["deleted", "detached"]);
+    assert_eq!(markers.last().unwrap()["reason"], "deleted");
+}
+
+#[tokio::test]
+async fn a_rewind_takes_messages_back_and_detaches() {
+    let mut scene = Scene::start().await;
+    let id = scene.create().await;
+    for text in ["one", "two"] {
+        scene.ask("sessions.prompt", prompt(&id, text)).await.unwrap();
+    }
+    let page = scene.ask("sessions.history", json!({"id": id})).await.unwrap();
+    let to = page["messages"][1]["id"].clone();
+    let mut request = json!({"to": to, "files": true, "dryRun": true});
+    let expected = json!({"removed": 2, "prompt": "two", "restored": [], "skipped": []});
+    assert_eq!(scene.ask("sessions.rewind", json!({"id": id, "request": request})).await.unwrap(), expected);
+    assert!(scene.plane.is_live(&SessionId::parse(&id).unwrap()));
+    request["dryRun"] = json!(false);
+    assert_eq!(scene.ask("sessions.rewind", json!({"id": id, "request": request})).await.unwrap(), expected);
+    assert_eq!(code(&scene.ask("sessions.cancel", json!({"id": id})).await.unwrap_err()), "not_found");
+    let page = scene.ask("sessions.history", json!({"id": id})).await.unwrap();
+    assert_eq!(page["messages"].as_array().unwrap().len(), 2);
+    let restored = scene.ask("sessions.restore", json!({"id": id, "request": {"to": null}})).await.unwrap();
+    assert_eq!(restored, json!({"restored": [], "skipped": []}));
+    let error = scene.ask("sessions.rewind", json!({"id": id, "request": {"to": "nowhere"}})).await.unwrap_err();
+    assert_eq!(code(&error), "invalid_params");
+}
+
+#[tokio::test]
+async fn a_session_of_an_agent_that_is_not_here_is_attached_read_only() {
+    let mut scene = Scene::start().await;
+    let id = scene.create().await;
+    scene.ask("sessions.prompt", prompt(&id, "one")).await.unwrap();
+    scene.ask("sessions.detach", json!({"id": id})).await.unwrap();
+    let path = scene.cwd.join(format!(".triplane/sessions/{id}.jsonl"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen("\"agent\":\"puppet\"", "\"agent\":\"gone\"", 1)).unwrap();
+    scene.ask("events.subscribe", json!({})).await.unwrap();
+    let attached = scene.ask("sessions.attach", json!({"id": id})).await.unwrap();
+    assert_eq!((&attached["agentId"], &attached["readOnly"]), (&json!("gone"), &json!(true)));
+    assert_eq!(code(&scene.ask("sessions.prompt", prompt(&id, "x")).await.unwrap_err()), "not_found");
+    let (rest, _) = scene.close().await;
+    assert_eq!(rest, Vec::<Value>::new());
 }
 
 #[tokio::test]

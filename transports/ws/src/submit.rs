@@ -99,7 +99,7 @@ async fn forward(outbox: &Outbox, id: &SessionId, batch: Batch) -> Result<bool, 
     }
     let (mut texts, mut bytes) = (Vec::new(), 0);
     for entry in &batch.entries {
-        if matches!(entry.event, AgentEvent::Status { busy: false }) {
+        if matches!(entry.event, AgentEvent::Status { busy: false, .. }) {
             outbox.events(texts).await;
             return Ok(true);
         }

@@ -33,7 +33,9 @@ async fn all_three(ctx: &mut Ctx, args: &[&str]) -> Outcome<On> {
 async fn lists_every_session(ctx: &mut Ctx) -> Outcome {
     let mut on = all_three(ctx, &[]).await?;
     let wire = ctx.wire;
-    let id = on.front_on(wire).await?.create_session().await?;
+    // Kept: the end of stdin would end the server.
+    let mut front = on.front_on(wire).await?;
+    let id = front.create_session().await?;
     for other in Wire::ALL.iter().filter(|other| **other != wire) {
         let listed = on.front_on(*other).await?.list().await?;
         expect!(listed.contains(&id), "a session made over {wire} is not listed over {other}: {listed:?}");
@@ -42,11 +44,12 @@ async fn lists_every_session(ctx: &mut Ctx) -> Outcome {
 }
 
 async fn comma_list(ctx: &mut Ctx) -> Outcome {
-    let launch = ctx.launch().wires(&[Wire::Http]).args(["--transport", "ws"]);
-    let on = ctx.start(&launch).await?;
+    let repeated = ctx.launch().wires(&[Wire::Ws, Wire::Http]);
+    let on = ctx.start(&repeated).await?;
+    on.ws().await?.call("health", json!({})).await?;
     on.http()?.get("/v1/info").await?.want(200)?;
     drop(on);
-    let launch = ctx.launch().wires(&[]).without_addr().args(["--transport", "ws,http", "--addr", "127.0.0.1:0"]);
+    let launch = ctx.launch().wires(&[]).args(["--transport", "ws,http", "--addr", "127.0.0.1:0"]);
     let mut on = ctx.start(&launch).await?;
     let server = on.server()?;
     server.says_on_stdout(2).await?;

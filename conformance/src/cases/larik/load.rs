@@ -1,6 +1,6 @@
 //! The seam between replay and live, under load: clients that come and go while a run publishes. Clauses: H15, H16, H13.
 
-use super::Bag;
+use super::bag::Bag;
 use crate::{
     cases,
     cases::HTTP,

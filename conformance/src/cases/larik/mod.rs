@@ -1,117 +1,60 @@
-//! What larik alone promises: its paths and bodies, its event streams, its sessions, runs, permissions and tasks.
+//! larik: HTTP and server-sent events.
 
-pub mod bodies;
+mod bag;
+pub mod cancels;
+pub mod corners;
+pub mod document;
+pub mod events;
 pub mod history;
 pub mod load;
 pub mod permissions;
+pub mod prompts;
+pub mod readers;
+pub mod reloads;
+pub mod replay;
 pub mod restarts;
-pub mod runs;
+pub mod server;
 pub mod sessions;
-pub mod stream;
 pub mod tasks;
 
 use crate::{
     case::Case,
-    client::http::{Events, Http},
-    ctx::On,
+    client::http::Http,
     json::Json,
     verdict::{Blame, Outcome},
 };
 use serde_json::{Value, json};
 
-/// The files of this wire.
+/// The files of this topic.
 pub const FILES: &[&[Case]] = &[
-    bodies::CASES,
+    server::CASES,
     sessions::CASES,
+    events::CASES,
+    replay::CASES,
+    prompts::CASES,
+    permissions::CASES,
     history::CASES,
-    runs::CASES,
-    stream::CASES,
+    tasks::CASES,
+    document::CASES,
+    cancels::CASES,
+    readers::CASES,
     load::CASES,
     restarts::CASES,
-    permissions::CASES,
-    tasks::CASES,
+    reloads::CASES,
+    corners::CASES,
 ];
 
-/// One session, by its paths.
-#[derive(Debug, Clone)]
-struct Bag {
-    http: Http,
-    id: String,
+/// Makes a session; its id.
+pub(super) async fn create(http: &Http) -> Outcome<String> {
+    http.post("/v1/sessions", &json!({})).await?.want(201).of("H07")?.text("/id")
 }
 
-impl Bag {
-    /// A new one.
-    async fn create(on: &On) -> Outcome<Self> {
-        let http = on.http()?;
-        let id = http.post("/v1/sessions", &json!({})).await?.want(201).of("H07")?.text("/id")?;
-        Ok(Self { http, id })
-    }
-
-    /// The same session on another server.
-    fn on(&self, on: &On) -> Outcome<Self> {
-        Ok(Self { http: on.http()?, id: self.id.clone() })
-    }
-
-    fn path(&self, rest: &str) -> String {
-        format!("/v1/sessions/{}{rest}", self.id)
-    }
-
-    /// What `GET` answers with 200.
-    async fn get(&self, rest: &str) -> Outcome<Value> {
-        self.http.get(&self.path(rest)).await?.want(200)
-    }
-
-    /// What `POST` answers with this status.
-    async fn post(&self, rest: &str, body: &Value, status: u16) -> Outcome<Value> {
-        self.http.post(&self.path(rest), body).await?.want(status)
-    }
-
-    /// Unloads it.
-    async fn unload(&self) -> Outcome {
-        self.http.delete(&self.path("")).await?.want(204).of("H10").map(drop)
-    }
-
-    /// Prompts and returns at once.
-    async fn start(&self, text: &str) -> Outcome<Value> {
-        self.post("/prompt", &json!({"text": text}), 202).await.of("H18")
-    }
-
-    /// Prompts and waits for the run's end.
-    async fn run(&self, text: &str) -> Outcome<Value> {
-        self.post("/prompt", &json!({"text": text, "wait": true}), 200).await.of("H18")
-    }
-
-    async fn cancel(&self) -> Outcome<bool> {
-        self.post("/cancel", &json!({}), 200).await.of("H19")?.flag("/cancelled")
-    }
-
-    /// Role and text of every message; of a boundary, `system` and why.
-    async fn said(&self) -> Outcome<Vec<(String, String)>> {
-        let messages = self.get("/messages").await.of("H11")?;
-        messages.list("/messages")?.iter().map(said).collect()
-    }
-
-    /// A stream of what comes from now on.
-    async fn live(&self) -> Outcome<Events> {
-        self.http.events(&self.path("/events"), &[]).await.of("H13")
-    }
-
-    /// A stream of all that comes after a seq.
-    async fn after(&self, seq: u64) -> Outcome<Events> {
-        self.http.events(&self.path("/events"), &[("Last-Event-ID", &seq.to_string())]).await.of("H15")
-    }
+/// Runs a prompt to its end; the answer.
+pub(super) async fn wait(http: &Http, id: &str, text: &str) -> Outcome<Value> {
+    http.post(&format!("/v1/sessions/{id}/prompt"), &json!({"text": text, "wait": true})).await?.want(200).of("H18")
 }
 
-fn said(message: &Value) -> Outcome<(String, String)> {
-    let parts = message.list("/parts")?;
-    let text = |part: &Value| {
-        let of = |name| part.get(name).and_then(Value::as_str).unwrap_or_default();
-        format!("{}{}", of("text"), of("why"))
-    };
-    Ok((message.text("/role")?, parts.iter().map(text).collect()))
-}
-
-/// Pairs, as they are compared.
-fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
-    of.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+/// The session as `GET` tells it.
+pub(super) async fn get(http: &Http, id: &str) -> Outcome<Value> {
+    http.get(&format!("/v1/sessions/{id}")).await?.want(200).of("H08")
 }

@@ -1,6 +1,6 @@
 //! Cursors, sessions and settings over a restart, clean and not. Clauses: H15, H16, H11, C12.
 
-use super::{Bag, pairs};
+use super::bag::{Bag, pairs};
 use crate::{
     cases,
     cases::{FOREVER, HTTP},

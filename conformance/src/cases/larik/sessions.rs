@@ -1,9 +1,9 @@
-//! Sessions: listed, made, loaded, looked at, changed, unloaded, read. Clauses: H06–H11, H25, C17.
+//! Sessions: list, create, load, change, unload. Clauses: H06–H10, C17.
 
-use super::{Bag, pairs};
+use super::{create, get, wait};
 use crate::{
     cases,
-    cases::{FOREVER, HTTP, write},
+    cases::{FOREVER, HTTP},
     ctx::Ctx,
     expect, expect_eq,
     json::Json,
@@ -12,299 +12,295 @@ use crate::{
 use serde_json::{Value, json};
 
 cases! {
-    "h06-list-tells-loaded-and-busy" on HTTP [H06] needs [Script] => list;
-    "h06-list-is-paged" on HTTP [H06, C13] => paged;
-    "h07-create-takes-settings" on HTTP [H07] => create;
-    "h07-create-refuses-what-makes-no-sense" on HTTP [H07, C04] => create_refuses;
-    "h07-resume-and-continue-load-a-stored-one" on HTTP [H07, C13] needs [Script] => resume;
-    "h08-a-session-tells-its-state" on HTTP [H08, H20, H23] needs [Script, Process] => state;
-    "h09-patch-changes" on HTTP [H09] needs [Script] => patch;
-    "h09-patch-is-all-or-nothing" on HTTP [H09] => patch_or_nothing;
-    "h09-a-new-mode-holds-for-the-next-call" on HTTP [H09] needs [Script, Process] => patched_mode;
-    "h10-delete-stops-and-unloads" on HTTP [H10, H14] needs [Script] => delete;
-    "h10-unload-and-reload-under-the-same-id" on HTTP [H10, H07, H13, H16] needs [Script] => reload;
-    "h11-messages-of-an-unloaded-session" on HTTP [H11] needs [Script] => messages;
-    "h25-sessions-run-at-once" on HTTP [H25] needs [Script] => at_once;
-    "c17-what-loads-a-stored-session-and-what-does-not" on HTTP [C17, H19, H20, H23] needs [Script] => loads;
+    "h06-list-shows-loaded-and-busy" on HTTP [H06] needs [Script] => loaded_and_busy;
+    "h06-pages" on HTTP [H06, C13] => pages;
+    "h06-bad-pages-are-400" on HTTP [H06, C04] => bad_pages;
+    "h07-create-takes-settings" on HTTP [H07] => create_settings;
+    "h07-unknown-settings-make-nothing" on HTTP [H07, C03] => unknown_settings;
+    "h07-resume-loads-under-its-own-id" on HTTP [H07] needs [Script] => resume_loads;
+    "h07-continue-loads-the-newest" on HTTP [H07, C13] needs [Script] => continue_newest;
+    "h07-resume-and-continue-of-nothing" on HTTP [H07] needs [Process] => resume_nothing;
+    "h08-get-tells-everything" on HTTP [H08] needs [Script] => get_tells;
+    "h09-patch-changes-settings" on HTTP [H09] => patch_changes;
+    "h09-patch-of-the-unknown-changes-nothing" on HTTP [H09] => patch_unknown;
+    "h10-delete-unloads-and-keeps-the-transcript" on HTTP [H10, H11] needs [Script] => delete_keeps;
+    "h10-delete-of-a-busy-session" on HTTP [H10, H14] needs [Script] => delete_busy;
+    "c17-prompt-loads-a-stored-session" on HTTP [C17, H18] needs [Process, Script] => prompt_loads;
+    "c17-cancel-and-tasks-of-an-unloaded-session" on HTTP [C17, H19, H20, H23] needs [Script] => unloaded_has_nothing;
+    "h01-defaults-of-new-sessions" on HTTP [H01, H07] needs [Process] => defaults;
 }
 
-async fn list(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let (busy, idle, stored) = (Bag::create(&on).await?, Bag::create(&on).await?, Bag::create(&on).await?);
-    stored.run("hi").await?;
-    stored.unload().await?;
-    busy.start(FOREVER).await?;
-    let listed = busy.http.get("/v1/sessions").await?.want(200)?;
-    for (bag, loaded, running) in [(&busy, true, true), (&idle, true, false), (&stored, false, false)] {
-        let mut rows = listed.list("/sessions")?.iter().filter(|row| row.get("id") == Some(&json!(bag.id)));
-        let (Some(row), None) = (rows.next(), rows.next()) else {
-            return Err(crate::Stop::broke(format!("{} is not listed once: {listed}", bag.id)));
-        };
-        expect_eq!((row.flag("/loaded")?, row.flag("/busy")?), (loaded, running), "loaded and busy of {row}");
-        expect!(row.int("/created")? > 0 && row.int("/updated")? >= row.int("/created")?, "times of {row}");
-        row.at("/title")?;
-    }
-    busy.cancel().await?;
-    Ok(())
+/// A session's row in the list.
+fn row(listed: &Value, id: &str) -> Outcome<Value> {
+    let found = listed.list("/sessions")?.iter().find(|row| row.get("id") == Some(&json!(id)));
+    found.cloned().ok_or_else(|| crate::Stop::broke(format!("{id} is not in {listed}")))
 }
 
-async fn paged(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
+async fn list(http: &crate::client::http::Http) -> Outcome<Value> {
+    http.get("/v1/sessions").await?.want(200)
+}
+
+async fn loaded_and_busy(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut front = on.front().await?;
     let http = on.http()?;
-    let mut made = Vec::new();
-    for _ in 0..7 {
-        made.push(Bag::create(&on).await?.id);
-    }
-    let (mut seen, mut path) = (Vec::new(), "/v1/sessions?limit=3".to_owned());
-    loop {
-        let page = http.get(&path).await?.want(200)?;
-        let rows = page.list("/sessions")?;
-        expect!(rows.len() <= 3, "{} rows with limit=3", rows.len());
-        seen.extend(rows.iter().map(|row| row.text("/id")).collect::<Outcome<Vec<_>>>()?);
-        let Ok(next) = page.text("/next") else { break };
-        expect!(seen.len() <= 100, "pages without an end");
-        path = format!("/v1/sessions?limit=3&cursor={next}");
-    }
-    let ours: Vec<&String> = seen.iter().filter(|id| made.contains(id)).collect();
-    expect_eq!(ours.len(), made.len(), "each session once, over the pages {seen:?}");
-    for bad in ["limit=0", "limit=x", "limit=-1", "cursor=nonsense"] {
-        http.get(&format!("/v1/sessions?{bad}")).await?.fails(400, "invalid_params")?;
-    }
-    Ok(())
-}
-
-async fn create(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let http = on.http()?;
-    let body = json!({"effort": "low", "mode": "plan", "title": "A title", "later": 1});
-    let made = http.post("/v1/sessions", &body).await?.want(201)?;
-    for (pointer, want) in [("/effort", "low"), ("/mode", "plan"), ("/title", "A title")] {
-        expect_eq!(made.text(pointer)?, want, "{pointer}");
-    }
-    expect_eq!((made.flag("/loaded")?, made.flag("/busy")?), (true, false), "loaded and busy");
-    let got = http.get(&format!("/v1/sessions/{}", made.text("/id")?)).await?.want(200)?;
-    expect_eq!(got, made, "what GET tells, beside what POST told");
-    // No body at all asks for nothing.
-    http.send(&http.request("POST", "/v1/sessions").body("")).await?.want(201)?;
-    Ok(())
-}
-
-async fn create_refuses(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let http = on.http()?;
-    for (body, field) in [
-        (json!({"mode": "yolo"}), "mode"),
-        (json!({"effort": "loud"}), "effort"),
-        (json!({"model": 7}), "model"),
-        (json!({"resume": "../x"}), "resume"),
-        (json!({"resume": "x", "continue": true}), "resume"),
-    ] {
-        let message = http.post("/v1/sessions", &body).await?.fails(400, "invalid_params")?;
-        expect!("C04": message.contains(field), "{field} is not named: {message}");
-    }
-    http.post("/v1/sessions", &json!({"agent": "nobody"})).await?.fails(404, "unknown_agent")?;
-    let nobody = json!({"resume": "01890000-0000-7000-8000-000000000000"});
-    http.post("/v1/sessions", &nobody).await?.fails(404, "not_found")?;
-    Ok(())
-}
-
-async fn resume(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let http = on.http()?;
-    let (old, new) = (Bag::create(&on).await?, Bag::create(&on).await?);
-    old.run("one").await?;
-    new.run("two").await?;
-    old.unload().await?;
-    new.unload().await?;
-    let newest = http.post("/v1/sessions", &json!({"continue": true})).await?.want(200)?;
-    expect_eq!(newest.text("/id")?, new.id, "the id of `continue`");
-    expect!(newest.flag("/loaded")?, "not loaded: {newest}");
-    let resumed = http.post("/v1/sessions", &json!({"resume": old.id, "mode": "plan"})).await?.want(200)?;
-    expect_eq!(resumed.text("/id")?, old.id, "the id of `resume`");
-    expect_eq!((resumed.flag("/loaded")?, resumed.text("/mode")?), (true, "plan".to_owned()), "loaded and mode");
-    expect_eq!(old.said().await?, pairs(&[("user", "one"), ("assistant", "one")]), "its history");
-    Ok(())
-}
-
-async fn state(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    let mut live = bag.live().await?;
-    bag.start(&format!("/task 60000 slow\n{}", write("a.txt", "x"))).await?;
-    let asked = live.until("permission_request").await?;
-    let request = asked.last().map(|fact| fact.data.text("/request_id")).transpose()?;
-    let told = bag.get("").await?;
-    expect!(told.flag("/busy")?, "busy: {told}");
-    expect_eq!(told.list("/permissions")?.len(), 1, "pending permissions");
-    expect_eq!("H20": Some(told.text("/permissions/0/request_id")?), request, "whose request");
-    expect_eq!("H23": told.list("/tasks")?.len(), 1, "tasks");
-    expect_eq!("H23": told.text("/tasks/0/state")?, "running", "the task's state");
-    for pointer in ["/model", "/mode"] {
-        told.text(pointer)?;
-    }
-    told.int("/usage/input")?;
-    expect!(told.int("/seq")? > 0 && !told.text("/epoch")?.is_empty(), "seq and epoch: {told}");
-    bag.cancel().await?;
-    let told = bag.get("").await?;
-    expect_eq!((told.flag("/busy")?, told.list("/permissions")?.len()), (false, 0), "busy and pending after a cancel");
-    Ok(())
-}
-
-async fn patch(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    let mut live = bag.live().await?;
-    let body = json!({"mode": "plan", "effort": "high", "title": "New"});
-    let told = bag.http.patch(&bag.path(""), &body).await?.want(200)?;
-    for (pointer, want) in [("/mode", "plan"), ("/effort", "high"), ("/title", "New")] {
-        expect_eq!(told.text(pointer)?, want, "{pointer}");
-    }
-    let changed = live.until("settings_changed").await?;
-    expect!(changed.iter().any(|fact| fact.data.get("mode") == Some(&json!("plan"))), "no event tells the mode");
-    expect_eq!(bag.get("").await?, told, "what GET tells, beside what PATCH told");
-    bag.run("hi").await?;
-    bag.unload().await?;
-    let stored = bag.http.post("/v1/sessions", &json!({"resume": bag.id})).await?.want(200)?;
+    let id = front.create_session().await?;
+    let idle = row(&list(&http).await?, &id)?;
+    expect_eq!((idle.flag("/loaded")?, idle.flag("/busy")?), (true, false), "`loaded` and `busy` of a new session");
+    front.start(&id, FOREVER).await?;
+    let busy = row(&list(&http).await?, &id)?;
+    expect_eq!((busy.flag("/loaded")?, busy.flag("/busy")?), (true, true), "`loaded` and `busy` in a run");
+    front.cancel(&id).await?;
+    front.finish(&id).await?;
+    let after = row(&list(&http).await?, &id)?;
+    expect_eq!(after.flag("/busy")?, false, "`busy` after `status` idle");
+    http.delete(&format!("/v1/sessions/{id}")).await?.want(204)?;
+    let unloaded = row(&list(&http).await?, &id)?;
     expect_eq!(
-        (stored.text("/mode")?, stored.text("/effort")?, stored.text("/title")?),
-        ("plan".to_owned(), "high".to_owned(), "New".to_owned()),
-        "settings after an unload"
+        (unloaded.flag("/loaded")?, unloaded.flag("/busy")?),
+        (false, false),
+        "`loaded` and `busy` after DELETE"
     );
     Ok(())
 }
 
-async fn patch_or_nothing(ctx: &mut Ctx) -> Outcome {
+async fn pages(ctx: &mut Ctx) -> Outcome {
     let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    let before = bag.get("").await?;
-    for (body, field) in [
-        (json!({"mode": "plan", "effort": "loud"}), "effort"),
-        (json!({"effort": "high", "mode": "yolo"}), "mode"),
-        (json!({"mode": "plan", "model": "nobody/nothing"}), "model"),
-        (json!({"mode": "plan", "title": 7}), "title"),
-    ] {
-        let message = bag.http.patch(&bag.path(""), &body).await?.fails(400, "invalid_params")?;
-        expect!("C04": message.contains(field), "{field} is not named: {message}");
-        expect_eq!(bag.get("").await?, before, "the session after {body}");
+    let http = on.http()?;
+    let mut made = Vec::new();
+    for _ in 0..7 {
+        made.push(create(&http).await?);
     }
-    expect_eq!(bag.http.patch(&bag.path(""), &json!({})).await?.want(200)?, before, "after an empty PATCH");
-    Ok(())
-}
-
-async fn patched_mode(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    let mut live = bag.live().await?;
-    bag.http.patch(&bag.path(""), &json!({"mode": "plan"})).await?.want(200)?;
-    bag.run(&write("a.txt", "x")).await?;
-    expect!(!ctx.work().join("a.txt").exists(), "plan mode changed a file");
-    bag.http.patch(&bag.path(""), &json!({"mode": "bypass"})).await?.want(200)?;
-    bag.run(&write("a.txt", "x")).await?;
-    expect!(ctx.work().join("a.txt").exists(), "bypass mode did not write");
-    // In the middle of a run: the second call of it is decided by the mode of that moment.
-    bag.http.patch(&bag.path(""), &json!({"mode": "default"})).await?.want(200)?;
-    bag.start(&format!("{}\n{}", write("b.txt", "x"), write("c.txt", "x"))).await?;
-    let asked = live.until("permission_request").await?;
-    bag.http.patch(&bag.path(""), &json!({"mode": "bypass"})).await?.want(200)?;
-    let request = asked.last().map(|fact| fact.data.text("/request_id")).transpose()?.unwrap_or_default();
-    bag.post(&format!("/permissions/{request}"), &json!({"allow": true}), 204).await.of("H21")?;
-    let rest = live.until("final").await?;
-    let calls = rest.iter().filter(|fact| fact.kind == "tool_call_end").count();
-    expect!(calls >= 1 && ctx.work().join("b.txt").exists(), "the allowed call did not run");
-    Ok(())
-}
-
-async fn delete(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    let mut live = bag.live().await?;
-    bag.start(FOREVER).await?;
-    live.until("turn_start").await?;
-    bag.unload().await?;
-    let end = live.until("session_closed").await.of("H14")?;
-    let last = end.last().map(|fact| fact.data.text("/reason")).transpose()?;
-    expect_eq!("H14": last.as_deref(), Some("explicit"), "session_closed.reason");
-    let stop =
-        end.iter().find(|fact| fact.kind == "final").map(|fact| fact.data.text("/stopped_reason")).transpose()?;
-    expect_eq!(stop.as_deref(), Some("aborted"), "the run that was in flight");
-    let told = bag.get("").await?;
-    expect_eq!((told.flag("/loaded")?, told.flag("/busy")?), (false, false), "loaded and busy");
-    expect_eq!(bag.said().await?.first().cloned(), Some(("user".into(), FOREVER.into())), "the transcript");
-    bag.unload().await?;
-    Ok(())
-}
-
-async fn reload(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    let mut live = bag.live().await?;
-    bag.run("one").await?;
-    bag.unload().await?;
-    let mut seen = live.until("session_closed").await?;
-    bag.http.post("/v1/sessions", &json!({"resume": bag.id})).await?.want(200)?;
-    let run = bag.run("two").await?;
-    expect_eq!(run.text("/text")?, "two", "the run after a reload");
-    // The stream stayed open over it all, and its seqs go on by one.
-    seen.extend(live.until_fact("the second `final`", |fact| fact.kind == "final").await?);
-    let seqs: Vec<Option<u64>> = seen.iter().map(|fact| fact.seq).collect();
-    let first = seqs.first().copied().flatten().unwrap_or_default();
-    let want: Vec<Option<u64>> = (first..).take(seqs.len()).map(Some).collect();
-    expect_eq!("H16": seqs, want, "seqs over an unload");
-    let want = pairs(&[("user", "one"), ("assistant", "one"), ("user", "two"), ("assistant", "two")]);
-    expect_eq!(bag.said().await?, want, "the history");
-    Ok(())
-}
-
-async fn messages(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    expect_eq!(bag.said().await?, vec![], "a new session's history");
-    bag.run("one").await?;
-    let loaded = bag.get("/messages").await?;
-    bag.unload().await?;
-    expect_eq!(bag.get("/messages").await?, loaded, "the transcript, unloaded");
-    expect!(!bag.get("").await?.flag("/loaded")?, "reading has loaded it");
-    let ids: Vec<Value> = loaded.list("/messages")?.iter().filter_map(|message| message.get("id").cloned()).collect();
-    expect!(ids.len() == 2 && ids.first() != ids.last(), "message ids: {ids:?}");
-    Ok(())
-}
-
-async fn at_once(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let (first, second) = (Bag::create(&on).await?, Bag::create(&on).await?);
-    first.start(FOREVER).await?;
-    let run = second.run("meanwhile").await?;
-    expect_eq!(run.text("/text")?, "meanwhile", "a run beside another session's");
-    expect!(first.get("").await?.flag("/busy")?, "the first run is over");
-    expect!(first.cancel().await?, "the first run could not be cancelled");
-    Ok(())
-}
-
-async fn loads(ctx: &mut Ctx) -> Outcome {
-    let on = ctx.serve().await?;
-    let bag = Bag::create(&on).await?;
-    bag.run("one").await?;
-    bag.unload().await?;
-    // These say that there is nothing, and load nothing.
-    expect!("H19": !bag.cancel().await?, "a cancel of a stored session says that there was a run");
-    expect_eq!("H20": bag.get("/permissions").await?, json!({"permissions": []}), "its permissions");
-    expect_eq!("H23": bag.get("/tasks").await?, json!({"tasks": []}), "its tasks");
-    bag.live().await?;
-    expect!(!bag.get("").await?.flag("/loaded")?, "a look has loaded it");
-    // These load it.
-    for (rest, body) in [
-        ("/prompt", json!({"text": "two", "wait": true})),
-        ("/undo", json!({})),
-        ("/compact", json!({})),
-        ("/clear", json!({})),
-        ("/fork", json!({})),
-    ] {
-        let answer = bag.http.post(&bag.path(rest), &body).await?;
-        expect!(answer.status < 300, "{answer} on a stored session");
-        expect!(bag.get("").await?.flag("/loaded")?, "{rest} has not loaded it");
-        bag.unload().await?;
+    let whole: Vec<String> =
+        list(&http).await?.list("/sessions")?.iter().map(|row| row.text("/id")).collect::<Outcome<_>>()?;
+    let (mut paged, mut query) = (Vec::new(), "?limit=3".to_owned());
+    for page in 0..10 {
+        let body = http.get(&format!("/v1/sessions{query}")).await?.want(200)?;
+        let rows = body.list("/sessions")?;
+        expect!(rows.len() <= 3, "page {page} has {} rows of 3", rows.len());
+        paged.extend(rows.iter().map(|row| row.text("/id")).collect::<Outcome<Vec<_>>>()?);
+        let Some(next) = body.get("next").and_then(Value::as_str) else { break };
+        query = format!("?limit=3&cursor={}", encode(next));
     }
-    bag.http.patch(&bag.path(""), &json!({"mode": "plan"})).await?.want(200)?;
-    expect!(bag.get("").await?.flag("/loaded")?, "PATCH has not loaded it");
+    expect_eq!(paged, whole, "the pages, joined");
+    let mut sorted = paged.clone();
+    sorted.sort();
+    made.sort();
+    expect_eq!(sorted, made, "the sessions that were made");
+    Ok(())
+}
+
+/// A query value with everything escaped that is no letter or digit.
+fn encode(text: &str) -> String {
+    text.bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+async fn bad_pages(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    for query in ["limit=x", "limit=-1", "limit=0", "cursor=nonsense%00"] {
+        http.get(&format!("/v1/sessions?{query}")).await?.fails(400, "invalid_params")?;
+    }
+    http.get("/v1/sessions?unknown=1").await?.want(200)?;
+    Ok(())
+}
+
+async fn create_settings(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let body = json!({"effort": "high", "mode": "plan", "title": "é\u{1b}[31m title"});
+    let made = http.post("/v1/sessions", &body).await?.want(201)?;
+    let id = made.text("/id")?;
+    for (member, want) in [("effort", "high"), ("mode", "plan"), ("title", "é\u{1b}[31m title")] {
+        expect_eq!(made.text(&format!("/{member}"))?, want, "`{member}` in the answer");
+        expect_eq!(get(&http, &id).await?.text(&format!("/{member}"))?, want, "`{member}` afterwards");
+    }
+    expect_eq!(made.flag("/loaded")?, true, "`loaded`");
+    expect_eq!(made.int("/seq")?, 0, "`seq` of a new session");
+    Ok(())
+}
+
+async fn unknown_settings(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    http.post("/v1/sessions", &json!({"mode": "nonsense"})).await?.fails(400, "invalid_params")?;
+    http.post("/v1/sessions", &json!({"model": "nonsense/nothing"})).await?.fails(400, "invalid_params")?;
+    http.post("/v1/sessions", &json!({"agent": "nobody"})).await?.fails(404, "unknown_agent")?;
+    expect_eq!(list(&http).await?.list("/sessions")?.len(), 0, "sessions after refused creates");
+    Ok(())
+}
+
+async fn resume_loads(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let id = create(&http).await?;
+    wait(&http, &id, "one").await?;
+    let resumed = http.post("/v1/sessions", &json!({"resume": id})).await?.want(200)?;
+    expect_eq!(resumed.text("/id")?, id, "the id of a session that was loaded already");
+    http.delete(&format!("/v1/sessions/{id}")).await?.want(204)?;
+    let resumed = http.post("/v1/sessions", &json!({"resume": id})).await?.want(200)?;
+    expect_eq!((resumed.text("/id")?, resumed.flag("/loaded")?), (id.clone(), true), "id and `loaded` after a resume");
+    let answer = wait(&http, &id, "two").await?;
+    expect_eq!(answer.text("/text")?, "two", "a prompt after a resume");
+    let messages = http.get(&format!("/v1/sessions/{id}/messages")).await?.want(200)?;
+    expect_eq!("H11": messages.list("/messages")?.len(), 4, "messages after a resume and a prompt");
+    Ok(())
+}
+
+async fn continue_newest(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let (first, second) = (create(&http).await?, create(&http).await?);
+    wait(&http, &second, "x").await?;
+    wait(&http, &first, "x").await?;
+    for id in [&second, &first] {
+        http.delete(&format!("/v1/sessions/{id}")).await?.want(204)?;
+    }
+    let resumed = http.post("/v1/sessions", &json!({"continue": true})).await?.want(200)?;
+    expect_eq!(resumed.text("/id")?, first, "the session that was last written to");
+    Ok(())
+}
+
+async fn resume_nothing(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    http.post("/v1/sessions", &json!({"resume": "nope"})).await?.fails(404, "not_found")?;
+    http.post("/v1/sessions", &json!({"continue": true})).await?.fails(404, "not_found")?;
+    let id = create(&http).await?;
+    http.post("/v1/sessions", &json!({"continue": true, "resume": id})).await?.fails(400, "invalid_params")?;
+    Ok(())
+}
+
+async fn get_tells(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut front = on.front().await?;
+    let http = on.http()?;
+    let id = front.create_session().await?;
+    front.prompt(&id, "hello world").await?;
+    let idle = get(&http, &id).await?;
+    expect_eq!(idle.flag("/busy")?, false, "`busy` after the run");
+    expect!(idle.int("/usage/output")? > 0, "usage after a run: {idle}");
+    expect!(idle.int("/seq")? > 0, "`seq` after a run: {idle}");
+    expect!(!idle.text("/epoch")?.is_empty(), "an empty epoch");
+    expect_eq!((idle.list("/permissions")?.len(), idle.list("/tasks")?.len()), (0, 0), "permissions and tasks");
+    front.start(&id, FOREVER).await?;
+    expect_eq!(get(&http, &id).await?.flag("/busy")?, true, "`busy` in a run");
+    front.cancel(&id).await?;
+    front.finish(&id).await.map(drop)
+}
+
+async fn patch_changes(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let id = create(&http).await?;
+    let before = get(&http, &id).await?;
+    for (member, value) in [("mode", "plan"), ("effort", "low"), ("mode", "accept-edits")] {
+        let patched = http.patch(&format!("/v1/sessions/{id}"), &json!({member: value})).await?.want(200)?;
+        expect_eq!(patched.text(&format!("/{member}"))?, value, "`{member}` in the answer");
+        expect_eq!(get(&http, &id).await?.text(&format!("/{member}"))?, value, "`{member}` afterwards");
+    }
+    let after = get(&http, &id).await?;
+    expect_eq!(after.get("model"), before.get("model"), "the model, which was not given");
+    expect_eq!(after.text("/effort")?, "low", "the effort, which the last PATCH did not give");
+    Ok(())
+}
+
+async fn patch_unknown(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let id = create(&http).await?;
+    let settings = |view: &Value| (view.get("model").cloned(), view.get("mode").cloned(), view.get("effort").cloned());
+    let before = settings(&get(&http, &id).await?);
+    for body in [
+        json!({"mode": "nonsense"}),
+        json!({"effort": "nonsense"}),
+        json!({"model": "nonsense/nothing"}),
+        json!({"mode": "plan", "effort": "nonsense"}),
+        json!({"mode": "plan", "model": "nonsense/nothing"}),
+        json!({"mode": 1}),
+    ] {
+        http.patch(&format!("/v1/sessions/{id}"), &body).await?.fails(400, "invalid_params")?;
+        expect_eq!(settings(&get(&http, &id).await?), before, "the settings after {body}");
+    }
+    Ok(())
+}
+
+async fn delete_keeps(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let id = create(&http).await?;
+    wait(&http, &id, "one").await?;
+    let path = format!("/v1/sessions/{id}");
+    http.delete(&path).await?.want(204)?;
+    expect_eq!(get(&http, &id).await?.flag("/loaded")?, false, "`loaded` after DELETE");
+    let messages = http.get(&format!("{path}/messages")).await?.want(200)?;
+    expect_eq!("H11": messages.list("/messages")?.len(), 2, "messages of an unloaded session");
+    // Once more is no failure: it is unloaded already.
+    http.delete(&path).await?.want(204)?;
+    Ok(())
+}
+
+async fn delete_busy(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut front = on.front().await?;
+    let http = on.http()?;
+    let id = front.create_session().await?;
+    front.start(&id, FOREVER).await?;
+    front.until(&id, "turn_start").await?;
+    http.delete(&format!("/v1/sessions/{id}")).await?.want(204)?;
+    let run = front.finish(&id).await?;
+    expect_eq!(run.stopped, "aborted", "the run of a session that was deleted");
+    let closed = front.event(&id).await?;
+    expect_eq!("H14": closed.kind, "session_closed", "the event after the run");
+    expect_eq!("H14": closed.data.text("/reason")?, "explicit", "its reason");
+    Ok(())
+}
+
+async fn prompt_loads(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let http = on.http()?;
+    let id = create(&http).await?;
+    wait(&http, &id, "one").await?;
+    on.server()?.kill().await?;
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    expect_eq!(get(&http, &id).await?.flag("/loaded")?, false, "`loaded` after a restart");
+    expect_eq!(wait(&http, &id, "two").await?.text("/text")?, "two", "a prompt to a stored session");
+    expect_eq!(get(&http, &id).await?.flag("/loaded")?, true, "`loaded` after a prompt");
+    Ok(())
+}
+
+async fn unloaded_has_nothing(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let id = create(&http).await?;
+    wait(&http, &id, "one").await?;
+    let path = format!("/v1/sessions/{id}");
+    http.delete(&path).await?.want(204)?;
+    expect_eq!(
+        http.post(&format!("{path}/cancel"), &json!({})).await?.want(200)?,
+        json!({"cancelled": false}),
+        "cancel"
+    );
+    expect_eq!(http.get(&format!("{path}/permissions")).await?.want(200)?, json!({"permissions": []}), "permissions");
+    expect_eq!(http.get(&format!("{path}/tasks")).await?.want(200).of("H23")?, json!({"tasks": []}), "tasks");
+    expect_eq!(get(&http, &id).await?.flag("/loaded")?, false, "`loaded`: none of these loads it");
+    Ok(())
+}
+
+async fn defaults(ctx: &mut Ctx) -> Outcome {
+    let launch = ctx.launch().args(["--mode", "accept-edits", "--effort", "low"]);
+    let on = ctx.start(&launch).await?;
+    let http = on.http()?;
+    let made = http.post("/v1/sessions", &json!({})).await?.want(201)?;
+    expect_eq!(
+        (made.text("/mode")?.as_str(), made.text("/effort")?.as_str()),
+        ("accept-edits", "low"),
+        "mode and effort by flags"
+    );
+    let made = http.post("/v1/sessions", &json!({"mode": "plan"})).await?.want(201)?;
+    expect_eq!((made.text("/mode")?.as_str(), made.text("/effort")?.as_str()), ("plan", "low"), "a mode of its own");
     Ok(())
 }

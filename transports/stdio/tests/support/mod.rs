@@ -52,7 +52,7 @@ impl Agent for Puppet {
             name: "Puppet".into(),
             version: None,
             installed: true,
-            can: Capabilities { prompt: true, read: true, ..Capabilities::default() },
+            can: Capabilities { prompt: true, read: true, write: true, delete: true, ..Capabilities::default() },
             models: vec!["puppet/one".into(), "puppet/two".into()],
             modes: Mode::ALL.to_vec(),
         }
@@ -132,6 +132,7 @@ pub fn plane(dir: &Path, change: impl FnOnce(&mut PlaneConfig)) -> (Plane, Arc<S
         agent: None,
         defaults: SettingsPatch::default(),
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     change(&mut config);
