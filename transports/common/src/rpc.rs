@@ -34,7 +34,7 @@ pub trait Wire: Send + Sync + 'static {
     /// The method of this name, and its row; `None` is answered with `-32601`.
     fn lookup(&self, name: &str) -> Option<(Self::Method, &'static Row)>;
 
-    /// What a request of a row with [`Queue::BySession`] waits behind. `None`: it names nothing, and does not wait.
+    /// What a request of a row with a queue waits behind. `None`: it names nothing, and does not wait.
     fn key(&self, method: Self::Method, params: Option<&str>) -> Option<String>;
 
     /// Whether a call may last until the client sends something more (a prompt waits for permissions), so that reading
@@ -61,6 +61,25 @@ pub struct Call {
     pub params: Option<Box<str>>,
     /// Fires when somebody cancels it before it has [begun](Armed::begun).
     pub armed: Armed,
+    /// What keeps the next call of a [`Queue::Start`] from starting.
+    pub turn: Turn,
+}
+
+/// A call's turn to start; over when it is dropped, or [passed on](Turn::pass_on).
+#[derive(Default)]
+pub struct Turn(Mutex<Option<Place>>);
+
+impl Turn {
+    /// Lets the next call of the session start, though this one has not ended.
+    pub fn pass_on(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Turn")
+    }
 }
 
 /// A result, and what is to be done once its reply is on its way.
@@ -113,7 +132,9 @@ struct Job<W: Wire> {
     method: W::Method,
     call: Call,
     place: Option<Place>,
-    /// Whether the place is held until the reply is on its way; not if a later item of the same batch waits behind it.
+    queue: Queue,
+    /// Whether the place is held until the reply is on its way; not if a later item of the same batch waits behind it,
+    /// and never in a queue of starts.
     holds: bool,
     lasts: bool,
 }
@@ -159,7 +180,7 @@ impl<W: Wire> Peer<W> {
                 }
                 let mut seen = HashSet::new();
                 for item in plan.iter_mut().rev() {
-                    if let Planned::Job(Job { place: Some(place), holds, .. }) = item {
+                    if let Planned::Job(Job { place: Some(place), queue: Queue::BySession, holds, .. }) = item {
                         *holds = seen.insert(place.key.clone());
                     }
                 }
@@ -184,16 +205,17 @@ impl<W: Wire> Peer<W> {
         let armed = Armed::default();
         let key = match row.queue {
             Queue::None => None,
-            Queue::BySession => self.wire.key(method, params),
+            Queue::BySession | Queue::Start => self.wire.key(method, params),
         };
-        let lasts = key.is_some() || self.wire.lasts(method);
+        let lasts = (row.queue == Queue::BySession && key.is_some()) || self.wire.lasts(method);
         let cancellable = self.wire.arms(method).then(|| armed.clone());
         let place = match key.map(|key| self.queues.enter(key, cancellable)).transpose() {
             Ok(place) => place,
             Err(failure) => return id.map(|id| Planned::Ready(jsonrpc::error(Some(&id), &failure, None))),
         };
-        let call = Call { params: params.map(Into::into), armed };
-        Some(Planned::Job(Job { wire: self.wire.clone(), id, method, call, place, holds: true, lasts }))
+        let call = Call { params: params.map(Into::into), armed, turn: Turn::default() };
+        let (wire, queue) = (self.wire.clone(), row.queue);
+        Some(Planned::Job(Job { wire, id, method, call, place, queue, holds: queue == Queue::BySession, lasts }))
     }
 }
 
@@ -299,9 +321,12 @@ struct Done {
 
 impl<W: Wire> Job<W> {
     async fn run(self) -> Done {
-        let Self { wire, id, method, call, mut place, holds, lasts: _ } = self;
+        let Self { wire, id, method, mut call, mut place, queue, holds, lasts: _ } = self;
         if let Some(place) = &mut place {
             place.turn().await;
+        }
+        if queue == Queue::Start {
+            call.turn = Turn(Mutex::new(place.take()));
         }
         let outcome = if call.armed.token.is_cancelled() {
             Err(Failure::new(ErrorCode::Cancelled, "cancelled before it began"))
