@@ -76,7 +76,7 @@ impl Plane {
     ) -> Result<(SessionId, Forked), PlaneError> {
         let id = self.resolve(text).await?;
         let history = self.stored(&id).await?.history;
-        let forked = self.open_fork(hold, &id, history.filtered(), None, source).await?;
+        let forked = self.open_fork(hold, &id, history.filtered().since_clear(), None, source).await?;
         Ok((id, forked))
     }
 

@@ -157,6 +157,20 @@ impl History {
         shorter
     }
 
+    /// Without what a clear made the session forget. Clause: L10, by way of L07: a resume sees what the live session saw.
+    pub fn since_clear(&self) -> Self {
+        let cleared = |message: &Arc<Message>| matches!(boundary(message), Some((Boundary::Clear, _)));
+        let Some(at) = self.messages.iter().rposition(cleared) else { return self.clone() };
+        let mut later = self.clone();
+        later.messages.drain(..=at);
+        let kept: HashSet<&MessageId> = later.messages.iter().map(|message| &message.id).collect();
+        later.checkpoints.retain(|checkpoint| kept.contains(&checkpoint.message));
+        for line in &mut later.unknown {
+            line.after = line.after.saturating_sub(at + 1);
+        }
+        later
+    }
+
     /// The lines of a fork: `header`, settings, messages and boundaries under their ids with unknown lines in their places, checkpoints.
     pub fn fork_lines(&self, header: Header) -> Vec<Line> {
         let mut lines = vec![Line::Record(Record::Session(header))];

@@ -200,3 +200,11 @@ fn boundaries_with_unknown_members_survive_a_fork() {
     assert_eq!(refold(&history).messages(), history.messages());
     assert_eq!(SessionId::parse("f").unwrap(), header().id);
 }
+
+#[test]
+fn what_a_clear_forgot_is_left_out_and_a_compaction_stays() {
+    assert_eq!(show(fold("u1 |clear u2").since_clear().messages()), "u2");
+    assert_eq!(show(fold("u1 |clear u2 |clear u3").since_clear().messages()), "u3");
+    assert_eq!(show(fold("u1 u2").since_clear().messages()), "u1 u2");
+    assert_eq!(fold("u1 |clear u2").since_clear().context().len(), fold("u1 |clear u2").context().len());
+}
