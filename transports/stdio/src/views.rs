@@ -45,7 +45,8 @@ fn lock_state(state: store::LockState) -> LockState {
         store::LockState::Held(holder) => (LockWord::Held, Some(holder)),
         store::LockState::Stale(holder) => (LockWord::Stale, Some(holder)),
     };
-    let holder = holder.map(|store::Holder { node, pid, since, generation }| LockHolder { node, pid, since, generation });
+    let holder =
+        holder.map(|store::Holder { node, pid, since, generation }| LockHolder { node, pid, since, generation });
     LockState { state, holder }
 }
 

@@ -2,7 +2,14 @@
 //! answer a run waits for it. Clauses: S12, S13, S15, S22.
 
 use super::{create, prompt};
-use crate::{cases, cases::{FOREVER, STDIO}, ctx::Ctx, expect_eq, json::Json, verdict::Outcome};
+use crate::{
+    cases,
+    cases::{FOREVER, STDIO},
+    ctx::Ctx,
+    expect_eq,
+    json::Json,
+    verdict::Outcome,
+};
 use serde_json::{Value, json};
 
 cases! {
@@ -58,7 +65,8 @@ async fn batch(ctx: &mut Ctx) -> Outcome {
     let mut on = ctx.serve().await?;
     let mut rpc = on.stdio()?;
     let id = create(&mut rpc, ctx).await?;
-    let one = |at: &str, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": at, "method": method, "params": params});
+    let one =
+        |at: &str, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": at, "method": method, "params": params});
     let batch = json!([
         one("a", "sessions.detach", json!({"id": id})),
         one("b", "sessions.attach", json!({"id": id})),

@@ -116,7 +116,11 @@ async fn outlives(ctx: &mut Ctx) -> Outcome {
     for member in ["title", "pinned", "archived", "projectIds", "updatedAt"] {
         expect_eq!(after.get(member), before.get(member), "`{member}` after a kill");
     }
-    expect_eq!(rpc.call("projects.list", json!({})).await?, json!({"projects": [project]}), "the projects after a kill");
+    expect_eq!(
+        rpc.call("projects.list", json!({})).await?,
+        json!({"projects": [project]}),
+        "the projects after a kill"
+    );
     Ok(())
 }
 
@@ -182,7 +186,11 @@ async fn locks(ctx: &mut Ctx) -> Outcome {
     let mut on = ctx.serve().await?;
     let mut rpc = on.stdio()?;
     let stale = lock(&mut rpc, &id, true).await?.unwrap_or_default();
-    expect_eq!((stale.text("/state")?.as_str(), stale.int("/holder/pid")?), ("stale", pid), "the lock of a killed holder");
+    expect_eq!(
+        (stale.text("/state")?.as_str(), stale.int("/holder/pid")?),
+        ("stale", pid),
+        "the lock of a killed holder"
+    );
     Ok(())
 }
 
