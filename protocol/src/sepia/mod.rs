@@ -87,21 +87,22 @@ crate::rpc_wire! {
 
     /// Changes what the overlay says of a session: title, pinned, archived, projects, model.
     PatchMeta: "sessions.patch_meta" (PatchMetaParams) -> SessionRow, queue Start,
-        errors [NotFound, Invalid], clauses ["S17", "S28"], later;
+        errors [NotFound, Invalid, Overloaded], clauses ["S17", "S28"];
 
     /// Lists the projects of this node.
-    ListProjects: "projects.list" (Nothing) -> Projects, queue None, errors [Invalid], clauses ["S18", "S28"], later;
+    ListProjects: "projects.list" (Nothing) -> Projects, queue None, errors [Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Makes a project.
-    CreateProject: "projects.create" (CreateProjectParams) -> Project, queue None, errors [Invalid], clauses ["S18", "S28"], later;
+    CreateProject: "projects.create" (CreateProjectParams) -> Project, queue None,
+        errors [Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Renames a project.
     RenameProject: "projects.rename" (RenameProjectParams) -> Project, queue None,
-        errors [NotFound, Invalid], clauses ["S18", "S28"], later;
+        errors [NotFound, Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Deletes a project; its id leaves every session.
     DeleteProject: "projects.delete" (ProjectRef) -> Deleted, queue None,
-        errors [NotFound, Invalid], clauses ["S18", "S28"], later;
+        errors [NotFound, Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Counts the config items of every agent that has config; one that fails does not hide the others.
     ListConfig: "config.list" (ConfigListParams) -> Vec<ConfigEntry>, queue None,

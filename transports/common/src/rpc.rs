@@ -67,7 +67,7 @@ pub struct Call {
 
 /// A call's turn to start; over when it is dropped, or [passed on](Turn::pass_on).
 #[derive(Default)]
-pub struct Turn(Mutex<Option<Place>>);
+pub struct Turn(Mutex<Option<Box<Place>>>);
 
 impl Turn {
     /// Lets the next call of the session start, though this one has not ended.
@@ -136,7 +136,7 @@ struct Job<W: Wire> {
     id: Option<Id>,
     method: W::Method,
     call: Call,
-    place: Option<Place>,
+    place: Option<Box<Place>>,
     queue: Queue,
     /// Whether the place is held until the reply is on its way; not if a later item of the same batch waits behind it,
     /// and never in a queue of starts.
@@ -257,7 +257,7 @@ impl<W: Wire> Work<W> {
                 Answer {
                     bytes: reply.map(Bytes::from),
                     then: then.into_iter().collect(),
-                    places: place.into_iter().collect(),
+                    places: place.into_iter().map(|place| *place).collect(),
                 }
             }
             Kind::Batch(plan) => run_batch(plan).await,
@@ -298,7 +298,7 @@ async fn run_batch<W: Wire>(plan: Vec<Planned<W>>) -> Answer {
             *slot = reply;
         }
         answer.then.extend(then);
-        answer.places.extend(place);
+        answer.places.extend(place.map(|place| *place));
     }
     answer.bytes = array(replies.into_iter().flatten());
     answer
@@ -321,7 +321,7 @@ fn array(replies: impl Iterator<Item = Vec<u8>>) -> Option<Bytes> {
 struct Done {
     reply: Option<Vec<u8>>,
     then: Option<Then>,
-    place: Option<Place>,
+    place: Option<Box<Place>>,
 }
 
 impl<W: Wire> Job<W> {
@@ -416,7 +416,7 @@ impl SessionQueues {
         line.armed.iter().filter(waits).map(|armed| armed.token.cancel()).count()
     }
 
-    fn enter(&self, key: String, armed: Option<Armed>) -> Result<Place, Failure> {
+    fn enter(&self, key: String, armed: Option<Armed>) -> Result<Box<Place>, Failure> {
         let mut lines = self.lock();
         let line = lines.entry(key.clone()).or_insert_with(|| Line {
             turn: Arc::new(Semaphore::new(1)),
@@ -433,7 +433,7 @@ impl SessionQueues {
         // The first poll takes the place in the line.
         let permit = (&mut turn).now_or_never().flatten();
         let waiting = if permit.is_none() { Some(turn as Pin<Box<_>>) } else { None };
-        Ok(Place { queues: self.clone(), key, armed, waiting, permit })
+        Ok(Box::new(Place { queues: self.clone(), key, armed, waiting, permit }))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {

@@ -126,9 +126,41 @@ impl Handle<ListAgents> for Request {
 }
 
 impl Handle<ListSessions> for Request {
-    async fn handle(&self, _: ListParams) -> Result<Sessions, Failure> {
-        let page = self.client.plane.list(None, None).await?;
-        Ok(Sessions { sessions: page.rows.into_iter().map(views::row).collect() })
+    async fn handle(&self, params: ListParams) -> Result<Sessions, Failure> {
+        let rows = self.client.plane.rows(params.with_locks).await?;
+        Ok(Sessions { sessions: rows.into_iter().map(views::row).collect() })
+    }
+}
+
+impl Handle<PatchMeta> for Request {
+    async fn handle(&self, params: PatchMetaParams) -> Result<SessionRow, Failure> {
+        Ok(views::row(self.client.plane.patch_meta(&params.id, views::patch(params.patch)).await?))
+    }
+}
+
+impl Handle<ListProjects> for Request {
+    async fn handle(&self, _: Nothing) -> Result<Projects, Failure> {
+        let projects = self.client.plane.projects().await?;
+        Ok(Projects { projects: projects.into_iter().map(views::project).collect() })
+    }
+}
+
+impl Handle<CreateProject> for Request {
+    async fn handle(&self, params: CreateProjectParams) -> Result<Project, Failure> {
+        Ok(views::project(self.client.plane.create_project(&params.name).await?))
+    }
+}
+
+impl Handle<RenameProject> for Request {
+    async fn handle(&self, params: RenameProjectParams) -> Result<Project, Failure> {
+        Ok(views::project(self.client.plane.rename_project(&params.id, &params.name).await?))
+    }
+}
+
+impl Handle<DeleteProject> for Request {
+    async fn handle(&self, params: ProjectRef) -> Result<Deleted, Failure> {
+        self.client.plane.delete_project(&params.id).await?;
+        Ok(Deleted { deleted: true })
     }
 }
 
@@ -191,9 +223,10 @@ impl Handle<RewindSession> for Request {
 
 impl Handle<SummarizeSession> for Request {
     async fn handle(&self, params: SessionRef) -> Result<Summary, Failure> {
-        let detail = self.detail(&params.id, params.agent.as_deref()).await?;
+        self.must_be_of(&params.id, params.agent.as_deref()).await?;
+        let row = self.client.plane.meta_row(&params.id).await?;
         let messages = self.client.plane.messages(&params.id).await?.len();
-        Ok(Summary { row: views::row(detail.row), message_count: u64::try_from(messages).unwrap_or(u64::MAX) })
+        Ok(Summary { row: views::row(row), message_count: u64::try_from(messages).unwrap_or(u64::MAX) })
     }
 }
 
