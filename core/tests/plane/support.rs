@@ -239,6 +239,7 @@ impl Bed {
             defaults: SettingsPatch::default(),
             limits: Limits::default(),
             abort_on_disconnect: false,
+            overlay: true,
         };
         change(&mut config);
         let plane = Plane::open(config, vec![Arc::new(agent.clone())]).unwrap();
