@@ -92,7 +92,7 @@ impl Plane {
         let of = history.header().cloned();
         let agent = self.agent(of.as_ref().map(|header| header.agent.as_str()))?;
         let cwd = of.as_ref().map_or_else(|| self.inner.config.cwd.clone(), |header| header.cwd.clone().into());
-        self.make_room(hold).await?;
+        let room = self.make_room(hold).await?;
         let (id, created) = (new_session_id()?, now_ms());
         let settings = self.settings(&*agent, history.settings());
         let header = Header {
@@ -117,7 +117,7 @@ impl Plane {
             fresh: true,
             fell_back: false,
         };
-        self.go_live(hold, opening).await?;
+        self.go_live(room, opening).await?;
         Ok(Forked { session: self.get(&id).await?, prompt, message_count })
     }
 

@@ -168,7 +168,7 @@ fn checkpoints_follow_their_message() {
         let one = |c: &Checkpoint| format!("{} {}{} {}", c.message, text(&c.before), text(&c.after), c.path);
         history.checkpoints().iter().map(one).collect()
     };
-    assert_eq!(shown(&history), ["u1 AB /f", "u3 BD /f", "u3 -E /g"]);
+    assert_eq!(shown(&history), ["u1 AB /f", "u3 BC /f", "u3 CD /f", "u3 -E /g"]);
     assert_eq!(shown(&refold(&history)), shown(&history));
     assert_eq!(shown(&history.filtered()), ["u1 AB /f"]);
     history.apply(Record::Rewind { to: Some("a2".into()) });

@@ -75,14 +75,9 @@ async fn h22_a_change_of_somebody_else_between_two_of_ours_is_not_thrown_away() 
     let restored = soon(bed.plane.restore(&id, None, None, false)).await.unwrap();
     assert_eq!(names(&bed, &restored), (vec![], vec!["a".into()]));
     fs::write(bed.file("b"), "first").unwrap();
-    let run = bed.start(&id, "write b one\ngate\nwrite b two").await;
-    while read(&bed, "b").as_deref() != Some("one") || bed.agent.gate.available_permits() > 0 {
-        tokio::task::yield_now().await;
-    }
-    // The checkpoint of the first change must be in before somebody else comes.
     let mut reader = bed.reader(&id).await;
-    drop(reader.subscription.try_next(1));
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let run = bed.start(&id, "write b one\nwritten\ngate\nwrite b two").await;
+    reader.to("llm_delta").await;
     fs::write(bed.file("b"), "by hand").unwrap();
     bed.open_gate();
     soon(run.finished()).await.unwrap();

@@ -1,13 +1,24 @@
 //! How sessions become live and cease to be. Clauses: L05, L12, L13, C11, C17, S12, S16, S26, S29.
 
 use crate::support::{Bed, TestAgent, is_detached, node_until, soon};
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 use tempfile::TempDir;
 use triplane_core::{
     PlaneError,
     plane::{Created, HoldPolicy, Prompt, WhenBusy},
 };
 use triplane_protocol::{SessionId, Stop, event::CloseReason};
+
+/// Polls once; whether it waits for something.
+async fn waits<F: Future>(mut what: Pin<&mut F>) -> bool {
+    poll_fn(|cx| Poll::Ready(what.as_mut().poll(cx).is_pending())).await
+}
 
 fn capped(cap: usize) -> HoldPolicy {
     HoldPolicy { name: "capped", cap: Some(cap), ..HoldPolicy::default() }
@@ -119,13 +130,14 @@ async fn l12_many_at_once_do_not_pass_the_cap() {
 #[tokio::test]
 async fn s29_the_idle_are_swept_and_the_busy_never() {
     let bed = Bed::new();
-    let (ttl, sweep) = (Some(Duration::from_millis(80)), Some(Duration::from_millis(20)));
+    let (ttl, sweep) = (Some(Duration::from_millis(1000)), Some(Duration::from_millis(50)));
     let hold = bed.plane.hold(HoldPolicy { name: "sweeper", idle_ttl: ttl, sweep, ..HoldPolicy::default() });
     let (mut feed, _) = bed.plane.subscribe_node();
-    let (busy, tasked, idle) = (bed.create_for(&hold).await, bed.create_for(&hold).await, bed.create_for(&hold).await);
-    let other = bed.create().await;
+    let busy = bed.create_for(&hold).await;
     let run = bed.start(&busy, "gate\ndone").await;
+    let tasked = bed.create_for(&hold).await;
     bed.run(&tasked, "task work").await;
+    let (idle, other) = (bed.create_for(&hold).await, bed.create().await);
     let words = node_until(&mut feed, is_detached(&idle)).await;
     assert_eq!(words.last().unwrap(), &format!("detached Idle {idle}"));
     assert!(bed.plane.is_live(&busy) && bed.plane.is_live(&tasked) && bed.plane.is_live(&other));
@@ -214,11 +226,9 @@ async fn l13_an_open_in_mid_io_cannot_bring_a_session_back() {
     let mut attach = pin!(bed.plane.attach(&bed.hold, &stored));
     let mut resume = pin!(bed.plane.resume_fork(&bed.hold, "latest", None));
     // Each gets as far as its first wait for the disk.
-    for _ in 0..2 {
-        assert!(tokio::time::timeout(Duration::ZERO, &mut create).await.is_err());
-    }
-    assert!(tokio::time::timeout(Duration::ZERO, &mut attach).await.is_err());
-    assert!(tokio::time::timeout(Duration::ZERO, &mut resume).await.is_err());
+    assert!(waits(create.as_mut()).await);
+    assert!(waits(attach.as_mut()).await);
+    assert!(waits(resume.as_mut()).await);
     soon(bed.plane.shutdown(Duration::ZERO)).await;
     assert!(matches!(soon(create).await, Err(PlaneError::Closing)));
     assert!(matches!(soon(attach).await, Err(PlaneError::Closing)));

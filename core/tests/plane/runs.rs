@@ -100,20 +100,16 @@ async fn h19_a_cancel_never_reaches_a_later_run() {
         let first = bed.start(&id, "gate\none").await;
         let second = bed.plane.prompt(&id, Prompt::text("gate\ntwo", WhenBusy::Queue));
         let cancel = async {
+            // The first run sees its gate open, and the cancel is on its way before its end is known.
             bed.open_gate();
             bed.plane.cancel(&id).await.unwrap()
         };
         let (second, hit) = soon(async { tokio::join!(second, cancel) }).await;
-        let first = soon(first.finished()).await.unwrap();
-        assert!(hit || first.stop == Stop::Completed);
-        if first.stop == Stop::Aborted {
-            bed.open_gate();
-        }
-        while bed.agent.gate.available_permits() < 1 {
-            bed.open_gate();
-        }
+        let first = soon(first.finished()).await.unwrap().stop;
+        assert!(hit || first == Stop::Completed);
+        bed.agent.gate.add_permits(2);
         assert_eq!(soon(second.unwrap().finished()).await.unwrap().stop, Stop::Completed);
-        bed.agent.gate.forget_permits(usize::MAX >> 4);
+        bed.agent.gate.forget_permits(9);
     }
 }
 
