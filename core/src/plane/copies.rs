@@ -26,7 +26,7 @@ pub struct Forked {
     pub session: SessionDetail,
     /// The text of the prompt that the fork stops before.
     pub prompt: Option<String>,
-    /// How many messages it has.
+    /// How many messages the agent sees: what came after a clear or a compaction. Clauses: L07, L08.
     pub message_count: usize,
 }
 
@@ -103,7 +103,7 @@ impl Plane {
         };
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let transcript = self.dir().fork(&history, header, lock.clone()).await?;
-        let message_count = history.messages().len();
+        let message_count = history.context().len();
         let opening = Opening {
             id: id.clone(),
             agent,
