@@ -18,6 +18,8 @@ pub struct NativeConfig {
     pub models: Models,
     /// Models that are asked, in this order, when the session's own one cannot answer.
     pub fallbacks: Vec<String>,
+    /// Variables that commands do not see: those with the providers' keys.
+    pub hidden: Vec<String>,
     /// The program that runs [`crate::shim::run_shim`] when its first argument is [`crate::shim::ARG`]. With it, what a
     /// command started ends even when this process is killed; `None`: commands are started directly.
     pub shim: Option<PathBuf>,
