@@ -240,7 +240,6 @@ impl Bed {
             limits: Limits::default(),
             overlay: true,
             abort_on_disconnect: false,
-            overlay: true,
         };
         change(&mut config);
         let plane = Plane::open(config, vec![Arc::new(agent.clone())]).unwrap();

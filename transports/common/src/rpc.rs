@@ -115,17 +115,12 @@ pub struct Peer<W> {
 /// What a message asks for; its places in the queues are taken.
 pub struct Work<W: Wire>(Kind<W>);
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would cost every request an allocation; few of these live at once"
-)]
 enum Kind<W: Wire> {
     Ready(Bytes),
     Single(Job<W>),
     Batch(Vec<Planned<W>>),
 }
 
-#[expect(clippy::large_enum_variant, reason = "as above")]
 enum Planned<W: Wire> {
     Ready(Vec<u8>),
     Job(Job<W>),
