@@ -78,6 +78,15 @@ fn guard(script: &str) -> Command {
     command
 }
 
+/// How it ended by itself: its stdin stays open meanwhile, since the guard ends the tree when it closes.
+fn ended(mut command: Command) -> std::process::ExitStatus {
+    let mut child = command.spawn().unwrap();
+    let stdin = child.stdin.take();
+    let status = child.wait().unwrap();
+    drop(stdin);
+    status
+}
+
 /// A number of seconds that nobody else sleeps.
 fn mark(n: u32) -> String {
     format!("4{n}.{}", std::process::id())
@@ -113,10 +122,10 @@ fn tree(mark: &str) -> String {
 }
 
 fn ends_alike() {
-    assert_eq!(guard("exit 7").status().unwrap().code(), Some(7));
-    assert_eq!(guard("exit 0").status().unwrap().code(), Some(0));
-    assert_eq!(guard("kill -TERM $$").status().unwrap().signal(), Some(15));
-    assert_eq!(guard("kill -KILL $$").status().unwrap().signal(), Some(9));
+    assert_eq!(ended(guard("exit 7")).code(), Some(7));
+    assert_eq!(ended(guard("exit 0")).code(), Some(0));
+    assert_eq!(ended(guard("kill -TERM $$")).signal(), Some(15));
+    assert_eq!(ended(guard("kill -KILL $$")).signal(), Some(9));
     let output = this(shim::ARG).args([shim::GUARD, "/no/such"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let output = output.unwrap().wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(127));

@@ -43,7 +43,7 @@ impl Plane {
         let title = over.title(&row.id).cloned();
         if let Some(live) = live {
             let of_live = self.live_row(live);
-            return SessionRow { updated: row.updated, title: title.or(of_live.title), ..of_live };
+            return SessionRow { updated: row.updated.max(of_live.created), title: title.or(of_live.title), ..of_live };
         }
         let shown = SessionRow {
             id: row.id.clone(),
@@ -66,6 +66,8 @@ impl Plane {
             row.agent.clone_from(&header.agent);
             row.cwd.clone_from(&header.cwd);
             row.created = header.created;
+            // The file's own time may be a tick older than the one that create took.
+            row.updated = row.updated.max(header.created);
             row.title = row.title.or_else(|| settings.title.clone());
             row.model = row.model.or_else(|| settings.model.clone());
         }

@@ -369,6 +369,8 @@ impl Actor {
         let Some(run) = self.run.take() else { return };
         match joined {
             Ok(agent) => self.agent = agent,
+            // Only when the whole process goes down: nothing more is said, and the next life finds the run cut off.
+            Err(error) if error.is_cancelled() => (),
             Err(error) => {
                 tracing::error!(session = %self.live.id, %error, "an agent broke");
                 let told = "the agent broke; the log has the cause".into();
