@@ -1,21 +1,38 @@
 //! The ceilings over a pipe, which `bare` serves: blocking reads and writes, 64 KiB buffers, and nothing that JSON-RPC over lines
-//! or a stream of events does not need.
+//! or a stream of events does not need. A request is parsed once into its members and its result is made into JSON once, as any
+//! server of the protocol must.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use std::io::{self, BufRead, Write};
+use serde_json::{Map, Value, value::RawValue};
+use std::{
+    borrow::Cow,
+    io::{self, BufRead, Write},
+};
 
-/// What is read of a request.
+/// A request.
 #[derive(Deserialize)]
 struct Request<'a> {
     #[serde(borrow)]
+    jsonrpc: Cow<'a, str>,
+    #[serde(borrow)]
     id: &'a RawValue,
-    #[serde(borrow, rename = "method")]
-    _method: &'a RawValue,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(default)]
+    params: Map<String, Value>,
 }
 
-/// Answers each request with its id and always the same result, JSON.
+/// A reply.
+#[derive(Serialize)]
+struct Reply<'a> {
+    jsonrpc: &'a str,
+    id: &'a RawValue,
+    result: &'a Value,
+}
+
+/// Answers each request for `agents.list` with its id and always the same result, which is given as JSON.
 pub fn answer(result: &str) -> io::Result<()> {
+    let result: Value = serde_json::from_str(result)?;
     let mut input = io::BufReader::with_capacity(64 << 10, io::stdin().lock());
     let mut output = io::BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let mut line = Vec::new();
@@ -25,9 +42,11 @@ pub fn answer(result: &str) -> io::Result<()> {
             return output.flush();
         }
         let request: Request<'_> = serde_json::from_slice(&line)?;
-        for piece in [r#"{"jsonrpc":"2.0","id":"#, request.id.get(), r#","result":"#, result, "}\n"] {
-            output.write_all(piece.as_bytes())?;
+        if request.jsonrpc != "2.0" || request.method != "agents.list" || !request.params.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
         }
+        serde_json::to_writer(&mut output, &Reply { jsonrpc: "2.0", id: request.id, result: &result })?;
+        output.write_all(b"\n")?;
         // Replies wait for each other only as long as there is more to read already.
         if !input.buffer().contains(&b'\n') {
             output.flush()?;

@@ -14,7 +14,7 @@ use std::{
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -328,7 +328,7 @@ impl<W: Wire> Job<W> {
         if queue == Queue::Start {
             call.turn = Turn(Mutex::new(place.take()));
         }
-        let outcome = if call.armed.token.is_cancelled() {
+        let outcome = if call.armed.is_cancelled() {
             Err(Failure::new(ErrorCode::Cancelled, "cancelled before it began"))
         } else {
             // A handler's state is behind the plane's own invariants; a panic is told and the connection goes on.
@@ -368,22 +368,39 @@ struct Line {
     armed: Vec<Armed>,
 }
 
-/// Tells a request that somebody cancelled it while it waited.
-#[derive(Debug, Clone, Default)]
-pub struct Armed {
+/// Tells a request that somebody cancelled it while it waited. Made when it is first looked at: most requests never do.
+#[derive(Debug, Default)]
+pub struct Armed(OnceLock<Arc<Arm>>);
+
+#[derive(Debug, Default)]
+struct Arm {
     token: CancellationToken,
-    begun: Arc<AtomicBool>,
+    begun: AtomicBool,
+}
+
+impl Clone for Armed {
+    fn clone(&self) -> Self {
+        Self(OnceLock::from(self.arm().clone()))
+    }
 }
 
 impl Armed {
     /// Fires on cancel.
     pub fn token(&self) -> &CancellationToken {
-        &self.token
+        &self.arm().token
     }
 
     /// Its run has begun: from now on a cancel goes to the run.
     pub fn begun(&self) {
-        self.begun.store(true, Ordering::Release);
+        self.arm().begun.store(true, Ordering::Release);
+    }
+
+    fn arm(&self) -> &Arc<Arm> {
+        self.0.get_or_init(Arc::default)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.get().is_some_and(|arm| arm.token.is_cancelled())
     }
 }
 
@@ -407,8 +424,8 @@ impl SessionQueues {
     pub fn cancel_waiting(&self, key: &str) -> usize {
         let lines = self.lock();
         let Some(line) = lines.get(key) else { return 0 };
-        let waits = |armed: &&Armed| !armed.begun.load(Ordering::Acquire) && !armed.token.is_cancelled();
-        line.armed.iter().filter(waits).map(|armed| armed.token.cancel()).count()
+        let waits = |armed: &&Armed| !armed.arm().begun.load(Ordering::Acquire) && !armed.is_cancelled();
+        line.armed.iter().filter(waits).map(|armed| armed.token().cancel()).count()
     }
 
     fn enter(&self, key: String, armed: Option<Armed>) -> Result<Box<Place>, Failure> {
@@ -450,7 +467,7 @@ impl Drop for Place {
         let mut lines = self.queues.lock();
         let Some(line) = lines.get_mut(&self.key) else { return };
         if let Some(mine) = &self.armed {
-            line.armed.retain(|armed| !Arc::ptr_eq(&armed.begun, &mine.begun));
+            line.armed.retain(|armed| !Arc::ptr_eq(armed.arm(), mine.arm()));
         }
         line.length = line.length.saturating_sub(1);
         if line.length == 0 {
