@@ -18,6 +18,9 @@ pub enum Queue {
     None,
     /// First in, first out with the requests of its connection that name the same session.
     BySession,
+    /// Starts once the requests before it of its connection that name the same session have ended, or have said that
+    /// the next one may start. Replies may overtake each other.
+    Start,
 }
 
 /// A method of a wire: what its params and its result look like.

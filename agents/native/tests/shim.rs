@@ -1,6 +1,12 @@
 //! The shim, as a real process: this program starts itself as one, and as a parent that is killed.
 //! The last cases drive the whole agent in a plane through it. Faults: CP-02, CP-03, CP-04, CP-09, CP-10, CP-13.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::wildcard_enum_match_arm, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "helpers of tests are tests"
+)]
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::{

@@ -6,16 +6,17 @@ use super::{
 };
 use crate::{
     PlaneError,
-    feed::{NodeSubscription, Subscription},
+    feed::{Log, NodeSubscription, Subscription},
     overlay::Pending,
     session::Live,
+    stats::{Now, Snapshot},
     store::IndexRow,
 };
 use std::{
     collections::HashMap,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
-use triplane_protocol::{Message, MessageId, SessionId};
+use triplane_protocol::{Message, MessageId, SessionId, event::TaskState};
 
 impl Plane {
     /// Every session of the store, newest write first (C13). `limit` rows after `cursor` (an opaque text of an earlier page).
@@ -75,6 +76,21 @@ impl Plane {
             row.cwd = self.inner.config.cwd.to_string_lossy().into();
         }
         row
+    }
+
+    /// What the plane counts of itself, and what is true of it now.
+    pub fn stats(&self) -> Snapshot {
+        let lives: Vec<Arc<Live>> = self.inner.services.feed.map().sessions.values().cloned().collect();
+        let mut now = Now { live: lives.len() as u64, busy: 0, pending: 0, tasks: 0, subscribers: 0 };
+        for live in lives {
+            let machine = live.machine();
+            now.busy += u64::from(machine.busy());
+            now.pending += machine.permissions().len() as u64;
+            now.tasks += machine.tasks().iter().filter(|task| task.state == TaskState::Running).count() as u64;
+        }
+        let logs: Vec<Arc<Log>> = self.logs().values().filter_map(Weak::upgrade).collect();
+        now.subscribers = logs.iter().map(|log| log.readers() as u64).sum();
+        self.inner.services.stats.snapshot(now)
     }
 
     pub(super) fn default_agent(&self) -> String {

@@ -127,8 +127,7 @@ where
         });
         let permits = |units: u32| Arc::new(Semaphore::new(usize::try_from(units).unwrap_or(usize::MAX)));
         Self {
-            // No row of this wire waits in a queue.
-            peer: Peer::new(client.clone(), SessionQueues::new(1)),
+            peer: Peer::new(client.clone(), SessionQueues::new(limits.line_calls)),
             client,
             lines: Lines::new(reader, limits.line_bytes),
             input_ended: false,
