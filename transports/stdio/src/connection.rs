@@ -29,6 +29,9 @@ use triplane_core::{
 };
 use triplane_protocol::{ErrorCode, Failure, SessionId, jsonrpc};
 
+/// Writes in a row before input has its turn again.
+const WRITES: usize = 4;
+
 /// Bytes of a request's text that cost one more unit of its budget.
 const UNIT_BYTES: usize = 64 << 10;
 
@@ -127,8 +130,7 @@ where
         });
         let permits = |units: u32| Arc::new(Semaphore::new(usize::try_from(units).unwrap_or(usize::MAX)));
         Self {
-            // No row of this wire waits in a queue.
-            peer: Peer::new(client.clone(), SessionQueues::new(1)),
+            peer: Peer::new(client.clone(), SessionQueues::new(limits.line_calls)),
             client,
             lines: Lines::new(reader, limits.line_bytes),
             input_ended: false,
@@ -156,6 +158,17 @@ where
             }
             if idle && self.input_ended {
                 return Ended::Eof;
+            }
+            // What can be written at once is, without asking everything else first.
+            for _ in 0..WRITES {
+                match self.output.step().now_or_never() {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => {
+                        tracing::info!(%error, "nobody reads stdout");
+                        return Ended::Broken;
+                    }
+                    None => break,
+                }
             }
             let reads = idle && !self.input_ended;
             let cost = self.parked.as_ref().map_or(0, |(_, cost)| *cost);
