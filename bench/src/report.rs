@@ -11,7 +11,7 @@ const SLACK: f64 = 1.3;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// The median of ours / bare, at most; a gate allows [`SLACK`].
+    /// The median of ours / bare, at most; a gate allows 30 % more.
     Ratio(f64),
     /// The median of ours, at most, in the figure's unit; a gate allows nothing more.
     Size(f64),

@@ -10,6 +10,7 @@
 //! - [`agent`]: what an agent, a store of sessions and a config look like from here.
 //! - [`overlay`]: what people say of sessions: titles, pins, projects; and when they were live.
 //! - [`node`]: who this machine is.
+//! - [`stats`]: what the plane counts of itself.
 //! - [`limits`]: every bound, with its reason. [`error`]: why a plane call fails.
 
 pub mod agent;
@@ -21,6 +22,7 @@ pub mod overlay;
 pub mod permission;
 pub mod plane;
 pub mod session;
+pub mod stats;
 pub mod store;
 
 pub use error::PlaneError;

@@ -46,7 +46,7 @@ impl Agent for NativeAgent {
             name: "Triplane".to_owned(),
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             installed: true,
-            can: Capabilities { prompt: true, ..Capabilities::default() },
+            can: Capabilities { prompt: true, read: true, write: true, delete: true, config: false },
             models: self.config.models.names(),
             modes: Mode::ALL.to_vec(),
         }

@@ -34,6 +34,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Pending rows that are looked at when the file is opened to write.
 const SWEEP: u32 = 512;
 
+/// How long notes that nobody waits for wait for company, so that they cost no transaction of their own.
+const LINGER: Duration = Duration::from_millis(5);
+
 /// How long a reader waits for the notes of its own process.
 pub(super) const SETTLE: Duration = Duration::from_millis(250);
 
@@ -85,12 +88,15 @@ struct Ran {
 struct Job {
     /// Its commit is synced, where the plane promises that.
     durable: bool,
+    /// Somebody waits for the answer.
+    awaited: bool,
     run: Run,
 }
 
 impl Job {
     fn new<T: Send + 'static>(
         durable: bool,
+        awaited: bool,
         op: impl FnOnce(&mut Db) -> Result<T, OverlayError> + Send + 'static,
         done: impl FnOnce(Result<T, OverlayError>) + Send + 'static,
     ) -> Self {
@@ -99,7 +105,7 @@ impl Job {
             let error = result.as_ref().err().cloned();
             Ran { error, answer: Box::new(move |committed| done(result.and_then(|out| committed.map(|()| out)))) }
         };
-        Self { durable, run: Box::new(run) }
+        Self { durable, awaited, run: Box::new(run) }
     }
 
     fn refuse(self, error: &OverlayError) {
@@ -152,7 +158,7 @@ impl Lane {
         let _permit = self.0.waiters.acquire().await.map_err(|_| OverlayError::Busy)?;
         let (tx, rx) = oneshot::channel();
         // A caller that went away needs no answer.
-        self.0.push(Job::new(durable, op, move |out| drop(tx.send(out))));
+        self.0.push(Job::new(durable, true, op, move |out| drop(tx.send(out))));
         rx.await.map_err(gone)?
     }
 
@@ -162,7 +168,7 @@ impl Lane {
         op: impl FnOnce(&mut Db) -> Result<(), OverlayError> + Send + 'static,
         done: impl FnOnce(Result<(), OverlayError>) + Send + 'static,
     ) {
-        self.0.push(Job::new(false, op, done));
+        self.0.push(Job::new(false, false, op, done));
     }
 
     /// Ends the thread and closes the connection, after all that is in the queue.
@@ -215,15 +221,22 @@ impl Shared {
     /// The next jobs; `None`: the thread is to end.
     fn next(&self) -> Option<Vec<Job>> {
         let mut state = self.lock();
+        let mut lingered = false;
         loop {
-            if !state.jobs.is_empty() {
+            if state.jobs.is_empty() {
+                if state.leaving {
+                    return None;
+                }
+                lingered = false;
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            if lingered || state.leaving || state.jobs.len() >= BATCH || state.jobs.iter().any(|job| job.awaited) {
                 let most = state.jobs.len().min(BATCH);
                 return Some(state.jobs.drain(..most).collect());
             }
-            if state.leaving {
-                return None;
-            }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.work.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
+            (state, lingered) = (waited.0, waited.1.timed_out());
         }
     }
 

@@ -110,7 +110,10 @@ async fn s17_a_patch_changes_what_it_names_and_null_clears() {
 async fn s17_a_patch_that_fails_changes_nothing_though_others_in_its_batch_succeed() {
     let bed = Bed::new();
     let overlay = bed.open();
-    overlay.patch(&id("s"), titled("before")).await.unwrap();
+    let x = overlay.create_project(project("x", 1)).await.unwrap().id;
+    let first = MetaPatch { project_ids: Some(vec![x.clone()]), ..titled("before") };
+    let before = overlay.patch(&id("s"), first).await.unwrap();
+    // It fails after it has taken the session out of its projects.
     let bad = MetaPatch { project_ids: Some(vec!["p-nope".into()]), ..titled("half") };
     let patches = (0..50).map(|n| {
         let (overlay, bad) = (overlay.clone(), bad.clone());
@@ -127,7 +130,7 @@ async fn s17_a_patch_that_fails_changes_nothing_though_others_in_its_batch_succe
         assert_eq!(bad, Err(OverlayError::NoProject("p-nope".into())));
         good.unwrap();
     }
-    assert_eq!(overlay.meta(&id("s")).await.unwrap().title.as_deref(), Some("before"));
+    assert_eq!((&*overlay.meta(&id("s")).await.unwrap(), &before.project_ids), (&before, &vec![x]));
     assert_eq!(overlay.metas().await.unwrap().len(), 51);
 }
 

@@ -26,7 +26,7 @@ pub struct Forked {
     pub session: SessionDetail,
     /// The text of the prompt that the fork stops before.
     pub prompt: Option<String>,
-    /// How many messages it has.
+    /// How many messages the agent sees: what came after a clear or a compaction. Clauses: L07, L08.
     pub message_count: usize,
 }
 
@@ -76,7 +76,7 @@ impl Plane {
     ) -> Result<(SessionId, Forked), PlaneError> {
         let id = self.resolve(text).await?;
         let history = self.stored(&id).await?.history;
-        let forked = self.open_fork(hold, &id, history.filtered(), None, source).await?;
+        let forked = self.open_fork(hold, &id, history.filtered().since_clear(), None, source).await?;
         Ok((id, forked))
     }
 
@@ -92,7 +92,7 @@ impl Plane {
         let of = history.header().cloned();
         let agent = self.agent(of.as_ref().map(|header| header.agent.as_str()))?;
         let cwd = of.as_ref().map_or_else(|| self.inner.config.cwd.clone(), |header| header.cwd.clone().into());
-        self.make_room(hold).await?;
+        let room = self.make_room(hold).await?;
         let (id, created) = (new_session_id()?, now_ms());
         let settings = self.settings(&*agent, history.settings());
         let header = Header {
@@ -103,7 +103,7 @@ impl Plane {
         };
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let transcript = self.dir().fork(&history, header, lock.clone()).await?;
-        let message_count = history.messages().len();
+        let message_count = history.context().len();
         let opening = Opening {
             id: id.clone(),
             agent,
@@ -117,7 +117,7 @@ impl Plane {
             fresh: true,
             fell_back: false,
         };
-        self.go_live(hold, opening).await?;
+        self.go_live(room, opening).await?;
         Ok(Forked { session: self.get(&id).await?, prompt, message_count })
     }
 

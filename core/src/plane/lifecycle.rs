@@ -1,7 +1,7 @@
 //! How sessions become live and cease to be.
 //! Invariant: after shutdown has begun nobody comes into the live map, however far an open in mid-I/O was. Clause: L13.
 
-use super::{Attach, Attached, Created, Hold, Plane, SessionDetail};
+use super::{Attach, Attached, Created, Hold, Plane, SessionDetail, holds::Room};
 use crate::{
     PlaneError,
     agent::{Agent, NoAgent, Settings},
@@ -54,7 +54,7 @@ impl Plane {
         let agent = self.agent(created.agent.as_deref())?;
         let (settings, fell_back) = self.choose(&*agent, &created.settings, &created.fallbacks)?;
         let cwd = self.cwd(created.cwd)?;
-        self.make_room(hold).await?;
+        let room = self.make_room(hold).await?;
         let id = new_session_id()?;
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let at = now_ms();
@@ -95,7 +95,7 @@ impl Plane {
             fell_back,
         };
         // Nothing can have been said of it yet.
-        Ok(self.live_detail(&*self.go_live(hold, opening).await?))
+        Ok(self.live_detail(&*self.go_live(room, opening).await?))
     }
 
     /// Loads a stored session under its own id, or adds `hold` to a live one. Errors: `NotFound`, `Locked`, `Closing`,
@@ -134,7 +134,7 @@ impl Plane {
         if !runs_here {
             return Ok(Attached { session: self.get(id).await?, read_only: true });
         }
-        self.make_room(hold).await?;
+        let room = self.make_room(hold).await?;
         let lock = self.dir().lock(id, &self.inner.node.id, attach.takeover).await?;
         let loaded = self.dir().load(id, lock.clone()).await?;
         if loaded.report != Default::default() {
@@ -182,12 +182,12 @@ impl Plane {
             fresh: false,
             fell_back,
         };
-        self.go_live(hold, opening).await?;
+        self.go_live(room, opening).await?;
         Ok(Attached { session: self.get(id).await?, read_only: false })
     }
 
     /// Puts a session into the live map with its marker, and starts its task.
-    pub(super) async fn go_live(&self, hold: &Hold, opening: Opening) -> Result<Arc<Live>, PlaneError> {
+    pub(super) async fn go_live(&self, room: Room, opening: Opening) -> Result<Arc<Live>, PlaneError> {
         let log = self.log(&opening.id, opening.fresh).await?;
         let updated = if opening.fresh { opening.created } else { opening.history.updated().max(opening.created) };
         let interrupted = opening.history.interrupted().cloned();
@@ -214,7 +214,7 @@ impl Plane {
             machine,
         });
         live.used.store(self.inner.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        self.inner.holds.add(hold, &live.id);
+        room.fill(&live.id);
         let cap = limits.live_sessions;
         let entered = self.inner.services.feed.change(|map| {
             if map.closed {

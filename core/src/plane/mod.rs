@@ -93,6 +93,7 @@ impl Plane {
             limits: config.limits.clone(),
             answerable: AtomicBool::new(false),
             tracker: TaskTracker::new(),
+            stats: Arc::default(),
         };
         let inner = Inner {
             config,
@@ -216,7 +217,8 @@ impl Plane {
             return Ok(log);
         }
         let limits = &self.inner.services.limits;
-        let log = Log::new(self.dir().clone(), id.clone(), next_seq, &epoch, limits.ring_events, limits.ring_bytes);
+        let (caps, stats) = ((limits.ring_events, limits.ring_bytes), self.inner.services.stats.clone());
+        let log = Log::new(self.dir().clone(), id.clone(), next_seq, &epoch, caps, stats);
         let log = Arc::new(log);
         if logs.len() >= 256 && logs.len().is_power_of_two() {
             logs.retain(|_, log| log.strong_count() > 0);

@@ -6,16 +6,17 @@ use super::{
 };
 use crate::{
     PlaneError,
-    feed::{NodeSubscription, Subscription},
+    feed::{Log, NodeSubscription, Subscription},
     overlay::Pending,
     session::Live,
+    stats::{Now, Snapshot},
     store::IndexRow,
 };
 use std::{
     collections::HashMap,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
-use triplane_protocol::{Message, MessageId, SessionId};
+use triplane_protocol::{Message, MessageId, SessionId, event::TaskState};
 
 impl Plane {
     /// Every session of the store, newest write first (C13). `limit` rows after `cursor` (an opaque text of an earlier page).
@@ -42,7 +43,7 @@ impl Plane {
         let title = over.title(&row.id).cloned();
         if let Some(live) = live {
             let of_live = self.live_row(live);
-            return SessionRow { updated: row.updated, title: title.or(of_live.title), ..of_live };
+            return SessionRow { updated: row.updated.max(of_live.created), title: title.or(of_live.title), ..of_live };
         }
         let shown = SessionRow {
             id: row.id.clone(),
@@ -65,6 +66,8 @@ impl Plane {
             row.agent.clone_from(&header.agent);
             row.cwd.clone_from(&header.cwd);
             row.created = header.created;
+            // The file's own time may be a tick older than the one that create took.
+            row.updated = row.updated.max(header.created);
             row.title = row.title.or_else(|| settings.title.clone());
             row.model = row.model.or_else(|| settings.model.clone());
         }
@@ -75,6 +78,21 @@ impl Plane {
             row.cwd = self.inner.config.cwd.to_string_lossy().into();
         }
         row
+    }
+
+    /// What the plane counts of itself, and what is true of it now.
+    pub fn stats(&self) -> Snapshot {
+        let lives: Vec<Arc<Live>> = self.inner.services.feed.map().sessions.values().cloned().collect();
+        let mut now = Now { live: lives.len() as u64, busy: 0, pending: 0, tasks: 0, subscribers: 0 };
+        for live in lives {
+            let machine = live.machine();
+            now.busy += u64::from(machine.busy());
+            now.pending += machine.permissions().len() as u64;
+            now.tasks += machine.tasks().iter().filter(|task| task.state == TaskState::Running).count() as u64;
+        }
+        let logs: Vec<Arc<Log>> = self.logs().values().filter_map(Weak::upgrade).collect();
+        now.subscribers = logs.iter().map(|log| log.readers() as u64).sum();
+        self.inner.services.stats.snapshot(now)
     }
 
     pub(super) fn default_agent(&self) -> String {

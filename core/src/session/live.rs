@@ -13,6 +13,7 @@ use crate::{
     overlay::Overlay,
     permission::Rules,
     plane::Run,
+    stats::Stats,
     store::{SessionDir, SessionLock},
 };
 use std::{
@@ -42,6 +43,7 @@ pub(crate) struct Services {
     pub(crate) answerable: AtomicBool,
     /// Every task of the plane, so that shutdown can wait for all of them.
     pub(crate) tracker: TaskTracker,
+    pub(crate) stats: Arc<Stats>,
 }
 
 /// One live session.
