@@ -3,6 +3,8 @@
 //! `TRIPLANE_PEERS_PYTHON` names a Python with PyPI `websockets`, `NODE_PATH` a directory with npm `ws`; `.ci/websocket` makes both.
 //! Without them a peer is skipped, and says why. Clauses: those that the scripts in `peers/` print.
 
+#![allow(clippy::print_stdout, reason = "a test without the usual harness tells why it skips")]
+
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::{
     ffi::{OsStr, OsString},
