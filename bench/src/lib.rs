@@ -4,9 +4,11 @@
 //! Reading order:
 //! - [`rows`]: what is measured, a file a row.
 //! - [`server`]: the servers under test, started, asked and stopped. [`wire`]: a client that costs little.
+//! - [`ceiling`]: what `bare` does over a pipe.
 //! - [`swarm`]: many streams read by one thread.
 //! - [`stats`]: medians and spreads. [`report`]: figures, targets and the verdict.
 
+pub mod ceiling;
 pub mod report;
 pub mod rows;
 pub mod server;

@@ -3,18 +3,22 @@
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
 /// The token of every server here; nothing that is measured is worth guarding.
 pub const TOKEN: &str = "benchmark-token-of-no-worth";
+
+/// Bytes that one read of a pipe takes at most.
+const READ_BYTES: usize = 64 << 10;
 
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(30);
@@ -145,12 +149,7 @@ impl Server {
 
     /// CPU time of its live threads, in nanoseconds. Threads that ended are not in it: keep the intervals short.
     pub fn cpu_ns(&self) -> Result<u64> {
-        let mut sum = 0;
-        for task in fs::read_dir(self.proc("task"))? {
-            let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
-            sum += text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).context("an odd schedstat")?;
-        }
-        Ok(sum)
+        cpu_ns(self.child.id())
     }
 
     fn proc(&self, name: &str) -> PathBuf {
@@ -164,6 +163,133 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A program whose stdin and stdout are pipes.
+#[derive(Debug)]
+pub struct Piped {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    /// Read, and not asked for yet.
+    rest: Vec<u8>,
+}
+
+/// Lines that were read.
+#[derive(Debug)]
+pub struct Lines(Vec<u8>);
+
+impl Lines {
+    /// How often a text is in them.
+    pub fn count(&self, text: &[u8]) -> usize {
+        memchr::memmem::find_iter(&self.0, text).count()
+    }
+}
+
+impl Piped {
+    /// The plane over stdio.
+    pub fn ours(programs: &Programs, place: &Place) -> Result<Self> {
+        Self::start(ours(programs, &["--transport", "stdio"]), place)
+    }
+
+    /// The ceiling, with these arguments.
+    pub fn bare(programs: &Programs, args: &[&str], place: &Place) -> Result<Self> {
+        let mut command = Command::new(&programs.bare);
+        command.args(args);
+        Self::start(command, place)
+    }
+
+    fn start(mut command: Command, place: &Place) -> Result<Self> {
+        clean(&mut command);
+        command.current_dir(place.work()).env("TRIPLANE_HOME", place.home());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let (Some(stdin), Some(stdout)) = pipes else { bail!("a child without pipes") };
+        Ok(Self { child, stdin, stdout, rest: Vec::with_capacity(READ_BYTES) })
+    }
+
+    /// Writes all of it.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stdin.write_all(bytes).context("writing to a server")
+    }
+
+    /// Reads so many lines and lets go of them.
+    pub fn read_lines(&mut self, mut count: usize) -> Result<()> {
+        loop {
+            let here = memchr::memchr_iter(b'\n', &self.rest).count();
+            if here >= count {
+                // Nothing more was asked for, so nothing more is there.
+                self.rest.clear();
+                return Ok(());
+            }
+            count -= here;
+            self.rest.clear();
+            self.fill()?;
+        }
+    }
+
+    /// Reads up to a line that is the last.
+    pub fn read_until(&mut self, last: impl Fn(&[u8]) -> bool) -> Result<Lines> {
+        let mut start = 0;
+        let mut scanned = 0;
+        loop {
+            while let Some(at) = memchr::memchr(b'\n', self.rest.get(scanned..).unwrap_or_default()) {
+                let end = scanned + at;
+                let ended = last(self.rest.get(start..end).unwrap_or_default());
+                (start, scanned) = (end + 1, end + 1);
+                if ended {
+                    let rest = self.rest.split_off(start);
+                    return Ok(Lines(std::mem::replace(&mut self.rest, rest)));
+                }
+            }
+            scanned = self.rest.len();
+            self.fill()?;
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let length = self.rest.len();
+        self.rest.resize(length + READ_BYTES, 0);
+        let read = self.stdout.read(self.rest.get_mut(length..).unwrap_or_default())?;
+        self.rest.truncate(length + read);
+        if read == 0 { bail!("the server ended") } else { Ok(()) }
+    }
+
+    /// The result of a call. Errors: the server's.
+    pub fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.write(format!("{request}\n").as_bytes())?;
+        let Lines(text) = self.read_until(|line| line.starts_with(br#"{"jsonrpc":"2.0","id":1"#))?;
+        let line = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut reply: Value = serde_json::from_slice(line)?;
+        match reply.get_mut("result") {
+            Some(result) => Ok(result.take()),
+            None => bail!("{method}: {reply}"),
+        }
+    }
+
+    /// CPU time of its live threads, in nanoseconds.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        cpu_ns(self.child.id())
+    }
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// CPU time of the live threads of a process, in nanoseconds.
+fn cpu_ns(pid: u32) -> Result<u64> {
+    let mut sum = 0;
+    for task in fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"))? {
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+        sum += text.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).context("an odd schedstat")?;
+    }
+    Ok(sum)
 }
 
 fn ours(programs: &Programs, args: &[&str]) -> Command {

@@ -1,10 +1,11 @@
 //! `triplane agents`: what can run prompts here, or holds sessions or config that can be read.
 
 use crate::{
-    cli::AgentsArgs,
+    cli::{AgentsArgs, PlaneFlags, ServeFlags},
     exit::{CommandError, Exit},
     home, plain,
     prompt::json_line,
+    settings::{Place, resolve},
 };
 use serde_json::json;
 use std::io::Write;
@@ -13,8 +14,9 @@ use triplane_core::agent::{Capabilities, Descriptor};
 /// Lists the agents of this build.
 pub(crate) fn run(args: &AgentsArgs) -> Result<Exit, CommandError> {
     let printing = || CommandError::io("printing");
+    let settings = resolve(Place::here()?, PlaneFlags::default(), ServeFlags::default())?;
     let mut stdout = anstream::stdout();
-    for agent in home::agents().iter().map(|agent| (agent.descriptor(), agent.default_model())) {
+    for agent in home::agents(&settings)?.iter().map(|agent| (agent.descriptor(), agent.default_model())) {
         let (descriptor, model) = agent;
         if args.json {
             json_line(&row(&descriptor, &model)).map_err(printing())?;

@@ -1,28 +1,44 @@
 //! Opening the plane of a command: which agents this build has, and where things live.
 
-use crate::{exit::CommandError, settings::Settings};
+use crate::{exit::CommandError, models, models::Known, settings::Settings};
 use std::sync::Arc;
 use triplane_core::{Plane, agent::Agent};
-use triplane_native::{NativeAgent, NativeConfig};
+use triplane_native::{Models, NativeAgent, NativeConfig};
 use triplane_protocol::larik::{Provider, Sandbox};
 
-/// The agents of this build, the preferred one first.
-pub(crate) fn agents() -> Vec<Arc<dyn Agent>> {
+/// The agents of this build, the preferred one first. Errors: a provider's settings that are wrong.
+pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
     let shim = std::env::current_exe();
     if let Err(error) = &shim {
         tracing::warn!("{error}: this program's path is not known, so commands may outlive it when it is killed");
     }
-    vec![Arc::new(NativeAgent::new(NativeConfig { shim: shim.ok(), ..NativeConfig::default() }))]
+    let Known { models, hidden, .. } = known(settings)?;
+    let fallbacks = fallbacks(settings, &models)?;
+    Ok(vec![Arc::new(NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok() }))])
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.
 pub(crate) fn open(settings: &Settings) -> Result<Plane, CommandError> {
-    Ok(Plane::open(settings.plane_config(), agents())?)
+    Ok(Plane::open(settings.plane_config(), agents(settings)?)?)
 }
 
-/// Model providers that this build can ask.
-pub(crate) fn providers() -> Vec<Provider> {
-    vec![Provider { name: "script".into(), models: vec!["script/echo".into()] }]
+/// Model providers that have what they need to be asked.
+pub(crate) fn providers(settings: &Settings) -> Result<Vec<Provider>, CommandError> {
+    Ok(known(settings)?.ready)
+}
+
+fn known(settings: &Settings) -> Result<Known, CommandError> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    models::known(&settings.models, &variable).map_err(CommandError::Usage)
+}
+
+/// A fallback that nobody has would be noticed only when it is needed.
+fn fallbacks(settings: &Settings, models: &Models) -> Result<Vec<String>, CommandError> {
+    let fallbacks = settings.models.models.fallbacks.clone().unwrap_or_default();
+    for model in &fallbacks {
+        models.find(model).map_err(|why| CommandError::Usage(format!("[models] fallbacks: `{model}`: {why}")))?;
+    }
+    Ok(fallbacks)
 }
 
 /// How commands of the built-in agent are kept in.

@@ -3,7 +3,12 @@
 
 use crate::plain;
 use std::io::{self, Write};
-use tracing_subscriber::{filter::Targets, fmt::MakeWriter, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt::MakeWriter,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 /// Starts logging. `$TRIPLANE_LOG`, else `$RUST_LOG`, says how much; the default is `warn`, also for a text that makes no sense.
 pub(crate) fn start() {
@@ -12,6 +17,8 @@ pub(crate) fn start() {
         Ok(targets) => (targets, None),
         Err(complaint) => (Targets::new().with_default(tracing::Level::WARN), Some(complaint)),
     };
+    // The library logs whole bodies of providers, which may repeat a key; what matters of them is told as an error.
+    let targets = targets.with_target("genai", LevelFilter::OFF);
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(Lines(io::stderr));
     // Fails only when a subscriber is already set; then that one logs.
     let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();

@@ -7,9 +7,11 @@ mod cli;
 mod exit;
 mod home;
 mod log;
+mod models;
 mod plain;
 mod prompt;
 mod schema;
+mod script_model;
 mod serve;
 mod sessions;
 mod settings;
@@ -48,6 +50,7 @@ fn run(command: Command) -> Result<Exit, CommandError> {
         Command::Sessions(args) => finish(one_thread()?, sessions::run(args)),
         Command::Agents(args) => agents::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::ScriptModel(args) => finish(one_thread()?, script_model::run(args)),
     }
 }
 

@@ -92,22 +92,22 @@ impl Serving {
         config
     }
 
-    fn http(&self, token: Token, plane: &Plane) -> HttpConfig {
+    fn http(&self, token: Token, plane: &Plane) -> Result<HttpConfig, CommandError> {
         let node = plane.node();
-        HttpConfig {
+        Ok(HttpConfig {
             addr: self.settings.serve.addr.clone().unwrap_or_else(|| "127.0.0.1:4096".to_owned()),
             token,
             allow_remote: self.allow_remote(),
             allow_origins: self.origins.clone(),
             info: ServerInfo {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                providers: home::providers(),
+                providers: home::providers(&self.settings)?,
                 sandbox: home::sandbox(),
                 node: larik::Node { id: node.id.clone(), name: node.name.clone() },
                 transports: self.transports.iter().map(|transport| transport.name().to_owned()).collect(),
             },
             limits: HttpLimits { drain: DRAIN, ..HttpLimits::default() },
-        }
+        })
     }
 
     /// The stdio wire's config; `listeners` are the ready lines of the others. Clause: S04.
@@ -156,7 +156,7 @@ impl Wire {
                 let bound = Ws::bind(plane.clone(), config).await;
                 bound.map(|ws| Self::Ws(Box::new(ws))).map_err(|error| not_bound(place, error))
             }
-            Transport::Http => match triplane_http::bind(serving.http(token.clone(), plane)).await {
+            Transport::Http => match triplane_http::bind(serving.http(token.clone(), plane)?).await {
                 Ok(bound) => Ok(Self::Http(Box::new(bound))),
                 Err(ServeError::Bind { addr, source }) => Err(not_bound(format!("cannot listen on {addr}"), source)),
                 Err(error @ (ServeError::Addr(_) | ServeError::Ready(_) | ServeError::Table(_))) => {

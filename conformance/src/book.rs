@@ -8,7 +8,7 @@ use crate::{
 };
 use jsonschema::Validator;
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::HashMap;
 use triplane_protocol::{
     ErrorCode,
@@ -221,15 +221,16 @@ fn fits(template: &str, path: &str) -> bool {
     }
 }
 
-/// The error object of a JSON-RPC answer, for cases that build one.
-pub fn error_object(number: i64, code: &str) -> Value {
-    json!({"code": number, "message": "", "data": {"code": code}})
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use triplane_protocol::table::Queue;
+
+    /// The error object of a JSON-RPC answer.
+    fn error_object(number: i64, code: &str) -> Value {
+        json!({"code": number, "message": "", "data": {"code": code}})
+    }
 
     static ROWS: &[Row] = &[Row {
         name: "sum",

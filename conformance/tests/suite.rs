@@ -3,6 +3,8 @@
 //! `TRIPLANE_BIN` names a binary that is built already. `CONFORMANCE_SLOW=1` runs the slow cases too,
 //! `CONFORMANCE_DEADLINE_MS` is the longest wait for one answer.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot look has failed")]
+
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::{path::PathBuf, process::Command, process::ExitCode, time::Duration};
 use triplane_conformance::{Options, Target, Verdict, cases, run};

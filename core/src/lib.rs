@@ -8,7 +8,9 @@
 //! - [`store`]: what is on disk: transcripts, spools, blobs, locks.
 //! - [`permission`]: modes, rules, and what is asked.
 //! - [`agent`]: what an agent, a store of sessions and a config look like from here.
+//! - [`overlay`]: what people say of sessions: titles, pins, projects; and when they were live.
 //! - [`node`]: who this machine is.
+//! - [`stats`]: what the plane counts of itself.
 //! - [`limits`]: every bound, with its reason. [`error`]: why a plane call fails.
 
 pub mod agent;
@@ -16,9 +18,11 @@ pub mod error;
 pub mod feed;
 pub mod limits;
 pub mod node;
+pub mod overlay;
 pub mod permission;
 pub mod plane;
 pub mod session;
+pub mod stats;
 pub mod store;
 
 pub use error::PlaneError;

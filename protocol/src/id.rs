@@ -11,7 +11,7 @@ pub const SESSION_ID_BYTES: usize = 128;
 /// A session's id: letters, digits, `-`, `_` and `.`, not beginning with a dot, at most [`SESSION_ID_BYTES`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[schemars(transparent)]
-pub struct SessionId(Arc<str>);
+pub struct SessionId(#[schemars(regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"))] Arc<str>);
 
 impl SessionId {
     /// Checks the grammar. The error is one line for the client.

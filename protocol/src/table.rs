@@ -18,6 +18,9 @@ pub enum Queue {
     None,
     /// First in, first out with the requests of its connection that name the same session.
     BySession,
+    /// Starts once the requests before it of its connection that name the same session have ended, or have said that
+    /// the next one may start. Replies may overtake each other.
+    Start,
 }
 
 /// A method of a wire: what its params and its result look like.
@@ -169,7 +172,8 @@ macro_rules! rpc_wire {
             -> Result<Box<serde_json::value::RawValue>, $crate::failure::Failure>
         where H: Sync $( + $crate::table::Handle<$built> )* {
             match method {
-                $( Method::$built => $crate::table::call::<$built, H>(handler, params).await, )*
+                // Boxed: a request would else be moved about in a future as large as the largest handler's.
+                $( Method::$built => Box::pin($crate::table::call::<$built, H>(handler, params)).await, )*
                 $( Method::$unbuilt => Err($crate::failure::Failure::not_built(Method::$unbuilt.row().name)), )*
             }
         }

@@ -16,6 +16,10 @@ use triplane_protocol::{Usage, ir::Mode};
 pub struct NativeConfig {
     /// Which models there are.
     pub models: Models,
+    /// Models that are asked, in this order, when the session's own one cannot answer.
+    pub fallbacks: Vec<String>,
+    /// Variables that commands do not see: those with the providers' keys.
+    pub hidden: Vec<String>,
     /// The program that runs [`crate::shim::run_shim`] when its first argument is [`crate::shim::ARG`]. With it, what a
     /// command started ends even when this process is killed; `None`: commands are started directly.
     pub shim: Option<PathBuf>,
@@ -42,7 +46,7 @@ impl Agent for NativeAgent {
             name: "Triplane".to_owned(),
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             installed: true,
-            can: Capabilities { prompt: true, ..Capabilities::default() },
+            can: Capabilities { prompt: true, read: true, write: true, delete: true, config: false },
             models: self.config.models.names(),
             modes: Mode::ALL.to_vec(),
         }

@@ -5,7 +5,8 @@
 //! Reading order:
 //! - [`agent`]: the agent and its live sessions.
 //! - [`run`]: one prompt to its stop: turns, messages, tool calls.
-//! - [`model`]: what a model looks like from the loop; the scripted one; which there are.
+//! - [`model`]: what a model looks like from the loop; the scripted one; those over the network; which there are.
+//! - [`prompt`]: what a model is told before the conversation.
 //! - [`tools`]: the table of tools, and each of them.
 //! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
 //! - [`host`]: the session as the loop and the tools see it.
@@ -14,6 +15,7 @@ pub mod agent;
 pub(crate) mod host;
 pub mod model;
 pub mod proc;
+pub(crate) mod prompt;
 pub(crate) mod run;
 pub mod shim;
 pub mod tools;
@@ -22,4 +24,4 @@ pub mod tools;
 pub(crate) mod fake;
 
 pub use agent::{NativeAgent, NativeConfig};
-pub use model::{Model, ModelError, ModelOut, ModelRequest, Models, Piece, Provider, TurnEnd};
+pub use model::{Model, ModelError, ModelOut, ModelRequest, Models, Piece, Provider, Retries, TurnEnd};

@@ -1,6 +1,6 @@
 //! The agent in a real plane: what a client sees of its runs, and what stays on disk.
 //! Clauses: H14, H19, H20, H21; faults: CP-04, PM-02.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::wildcard_enum_match_arm, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "helpers of tests are tests")]
 
 use std::{
     path::PathBuf,
@@ -46,6 +46,7 @@ async fn house(mode: Mode) -> House {
         agent: None,
         defaults: SettingsPatch::default(),
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     let agent = NativeAgent::new(NativeConfig::default());

@@ -1,6 +1,12 @@
 //! The shim, as a real process: this program starts itself as one, and as a parent that is killed.
 //! The last cases drive the whole agent in a plane through it. Faults: CP-02, CP-03, CP-04, CP-09, CP-10, CP-13.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::wildcard_enum_match_arm, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "helpers of tests are tests"
+)]
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -72,6 +78,15 @@ fn guard(script: &str) -> Command {
     command
 }
 
+/// How it ended by itself: its stdin stays open meanwhile, since the guard ends the tree when it closes.
+fn ended(mut command: Command) -> std::process::ExitStatus {
+    let mut child = command.spawn().unwrap();
+    let stdin = child.stdin.take();
+    let status = child.wait().unwrap();
+    drop(stdin);
+    status
+}
+
 /// A number of seconds that nobody else sleeps.
 fn mark(n: u32) -> String {
     format!("4{n}.{}", std::process::id())
@@ -107,10 +122,10 @@ fn tree(mark: &str) -> String {
 }
 
 fn ends_alike() {
-    assert_eq!(guard("exit 7").status().unwrap().code(), Some(7));
-    assert_eq!(guard("exit 0").status().unwrap().code(), Some(0));
-    assert_eq!(guard("kill -TERM $$").status().unwrap().signal(), Some(15));
-    assert_eq!(guard("kill -KILL $$").status().unwrap().signal(), Some(9));
+    assert_eq!(ended(guard("exit 7")).code(), Some(7));
+    assert_eq!(ended(guard("exit 0")).code(), Some(0));
+    assert_eq!(ended(guard("kill -TERM $$")).signal(), Some(15));
+    assert_eq!(ended(guard("kill -KILL $$")).signal(), Some(9));
     let output = this(shim::ARG).args([shim::GUARD, "/no/such"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let output = output.unwrap().wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(127));
@@ -189,6 +204,7 @@ fn server(root: OsString, script: &str) -> ExitCode {
         agent: None,
         defaults: SettingsPatch { mode: Some(Mode::Bypass), ..SettingsPatch::default() },
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     let shim = std::env::current_exe().ok();

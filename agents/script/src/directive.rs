@@ -33,13 +33,25 @@ pub enum Directive {
         /// Its input.
         input: Value,
     },
+    /// `/also NAME JSON`
+    Also {
+        /// The tool.
+        name: String,
+        /// Its input.
+        input: Value,
+    },
     /// `/sleep MS`
     Sleep {
         /// Milliseconds.
         ms: u64,
     },
-    /// `/fail CODE`
-    Fail(Failure),
+    /// `/fail CODE TIMES`
+    Fail {
+        /// How.
+        failure: Failure,
+        /// How often, before it is passed over; `None`: always.
+        times: Option<u32>,
+    },
     /// `/task MS TEXT`
     Task {
         /// Milliseconds until it ends.
@@ -61,13 +73,14 @@ impl Directive {
                 let times = digits(n)?.try_into().ok().filter(|n| *n <= MAX_REPEAT)?;
                 Some(Self::Repeat { times, text: said(text)? })
             }
-            "tool" => {
-                let (name, input) = cut(rest);
-                let input = if input.trim().is_empty() { "{}" } else { input };
-                Some(Self::Tool { name: tool_name(name)?, input: serde_json::from_str(input).ok()? })
-            }
+            "tool" => call(rest).map(|(name, input)| Self::Tool { name, input }),
+            "also" => call(rest).map(|(name, input)| Self::Also { name, input }),
             "sleep" => Some(Self::Sleep { ms: ms(rest.trim())? }),
-            "fail" => Some(Self::Fail(Failure::parse(rest.trim())?)),
+            "fail" => {
+                let (code, times) = cut(rest.trim());
+                let times = if times.is_empty() { None } else { Some(digits(times)?.try_into().ok()?) };
+                Some(Self::Fail { failure: Failure::parse(code)?, times })
+            }
             "task" => {
                 let (n, text) = cut(rest);
                 Some(Self::Task { ms: ms(n)?, text: text.to_owned() })
@@ -75,6 +88,13 @@ impl Directive {
             _ => None,
         }
     }
+}
+
+/// A tool and its input.
+fn call(text: &str) -> Option<(String, Value)> {
+    let (name, input) = cut(text);
+    let input = if input.trim().is_empty() { "{}" } else { input };
+    Some((tool_name(name)?, serde_json::from_str(input).ok()?))
 }
 
 /// The first word and what follows the one space behind it.
@@ -126,8 +146,10 @@ mod tests {
             ("/tool mcp:x.y-z_1 [1]", tool("mcp:x.y-z_1", json!([1]))),
             ("/sleep 0", Some(Directive::Sleep { ms: 0 })),
             ("/sleep 600000 ", Some(Directive::Sleep { ms: MAX_MS })),
-            ("/fail overloaded", Some(Directive::Fail(Failure::Overloaded))),
-            ("/fail 503", Some(Directive::Fail(Failure::Unavailable))),
+            ("/fail overloaded", Some(Directive::Fail { failure: Failure::Overloaded, times: None })),
+            ("/fail 503", Some(Directive::Fail { failure: Failure::Unavailable, times: None })),
+            ("/fail broken 2", Some(Directive::Fail { failure: Failure::Broken, times: Some(2) })),
+            ("/also ls", Some(Directive::Also { name: "ls".into(), input: json!({}) })),
             ("/task 5 it is done", Some(Directive::Task { ms: 5, text: "it is done".into() })),
             ("/task 5", Some(Directive::Task { ms: 5, text: String::new() })),
         ];
@@ -174,6 +196,9 @@ mod tests {
             "/fail",
             "/fail nope",
             "/fail 200",
+            "/fail 429 x",
+            "/fail 429 1 2",
+            "/also",
             "/task",
             "/task x y",
             "/task 600001 y",

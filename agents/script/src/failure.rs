@@ -18,7 +18,7 @@ macro_rules! failures {
             /// The word in a script.
             pub const fn word(self) -> &'static str { match self { $( Self::$name => $word ),+ } }
 
-            /// The status that an HTTP endpoint answers with; 200 for the two that are stops.
+            /// The status that an HTTP endpoint answers with; 200 for those that come after the reply has begun.
             pub const fn http(self) -> u16 { match self { $( Self::$name => $http ),+ } }
 
             /// Whether the same request may work later.
@@ -53,6 +53,8 @@ failures! {
     Refused = "refused", http 200, retryable false;
     /// Not a failure: the turn stops because the model ran out of tokens.
     MaxTokens = "max_tokens", http 200, retryable false;
+    /// The connection breaks in the middle of the reply.
+    Broken = "broken", http 200, retryable true;
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@
 //! | `/think TEXT` | reasons TEXT as one chunk |
 //! | `/repeat N TEXT` | says TEXT N times, a chunk each (N at most [`MAX_REPEAT`]) |
 //! | `/tool NAME JSON` | calls a tool (JSON: its input, `{}` when absent) and ends the turn; the next turn goes on after it |
+//! | `/also NAME JSON` | right behind a `/tool` or another `/also`: calls this tool in the same turn |
 //! | `/sleep MS` | waits (MS at most [`MAX_MS`]) |
-//! | `/fail CODE` | fails the turn: a word or an HTTP status, see [`Failure`]; `refused` and `max_tokens` are stops, not failures |
+//! | `/fail CODE TIMES` | fails the turn: a word or an HTTP status, see [`Failure`]; `refused` and `max_tokens` are stops, not failures. With TIMES, whoever counts attempts (the endpoint does, see [`Script::attempt`]) passes over it after so many |
 //! | `/task MS TEXT` | starts a background task that ends after MS with TEXT |
 //!
 //! A line that begins with `/` and is none of these, or has a wrong argument, is plain text. Nothing stands between what two
@@ -66,9 +67,17 @@ impl Script {
 
     /// What the model does next, `results` being what its calls since the prompt have answered, in order.
     pub fn turn<'a>(&'a self, results: &[ToolResult<'_>]) -> Turn<'a> {
-        Turn::new(&self.items, results)
+        self.attempt(results, 0)
+    }
+
+    /// As [`Script::turn`], after so many attempts at this turn have failed as a `/fail` says.
+    pub fn attempt<'a>(&'a self, results: &[ToolResult<'_>], failed: u32) -> Turn<'a> {
+        Turn::new(&self.items, results, failed)
     }
 }
+
+/// How a request for a summary begins, where it comes as a prompt: an endpoint knows it by this.
+pub const SUMMARY_ASK: &str = "Summarize the conversation so far";
 
 /// The answer to a request for a summary; no directive of the history is carried out for it.
 pub fn summary(messages: usize) -> String {

@@ -1,5 +1,5 @@
 //! What the model does next: the steps of one turn, from the script and the tool results so far.
-//! Invariant: a turn has at most one [`Step::Call`] or [`Step::Fail`], and it is the last step; a turn without either says something.
+//! Invariant: a [`Step::Fail`] is the last step, and nothing but calls follows a [`Step::Call`]; a turn without either says something.
 
 use crate::{Failure, Item, directive::Directive, words};
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub enum Step<'a> {
         /// Milliseconds.
         ms: u64,
     },
-    /// Calls a tool; ends the turn.
+    /// Calls a tool; only more calls follow in this turn.
     Call {
         /// The tool.
         name: &'a str,
@@ -56,6 +56,10 @@ pub struct Turn<'a> {
     /// Said when nothing else was.
     closing: String,
     over: bool,
+    /// Whether a tool was called: then only `/also` goes on with the turn.
+    called: bool,
+    /// Attempts at this turn that have failed.
+    failed: u32,
     thought: u64,
     said: u64,
 }
@@ -69,19 +73,21 @@ enum Rest<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(crate) fn new(items: &'a [Item], results: &[ToolResult<'_>]) -> Self {
+    pub(crate) fn new(items: &'a [Item], results: &[ToolResult<'_>], failed: u32) -> Self {
         let mut turn = Self {
             items: items.iter(),
             rest: Rest::Nothing,
             spoke: false,
             closing: String::new(),
             over: false,
+            called: false,
+            failed,
             thought: 0,
             said: 0,
         };
         // One result answers one call, in order; surplus results (another party's calls) change nothing.
         let mut calls = items.iter().enumerate().filter_map(|(at, item)| match item {
-            Item::Do(Directive::Tool { name, .. }) => Some((at, name)),
+            Item::Do(Directive::Tool { name, .. } | Directive::Also { name, .. }) => Some((at, name)),
             Item::Do(_) | Item::Echo(_) => None,
         });
         let mut lines = Vec::new();
@@ -121,12 +127,13 @@ impl<'a> Turn<'a> {
                 self.rest = Rest::Repeat { left: *times, text };
                 return None;
             }
-            Directive::Tool { name, input } => {
-                self.over = true;
+            Directive::Tool { name, input } | Directive::Also { name, input } => {
+                self.called = true;
                 Step::Call { name, input }
             }
             Directive::Sleep { ms } => Step::Sleep { ms: *ms },
-            Directive::Fail(failure) => {
+            Directive::Fail { times, .. } if times.is_some_and(|times| self.failed >= times) => return None,
+            Directive::Fail { failure, .. } => {
                 self.over = true;
                 Step::Fail(*failure)
             }
@@ -155,7 +162,12 @@ impl<'a> Iterator for Turn<'a> {
                 }
                 Rest::Echo(_) | Rest::Repeat { .. } | Rest::Nothing => {}
             }
-            match self.items.next() {
+            let next = self.items.next();
+            if self.called && !matches!(next, Some(Item::Do(Directive::Also { .. }))) {
+                self.over = true;
+                return None;
+            }
+            match next {
                 Some(Item::Echo(text)) => self.rest = Rest::Echo(text),
                 Some(Item::Do(directive)) => {
                     if let Some(step) = self.carry_out(directive) {
@@ -250,6 +262,22 @@ mod tests {
         check(script, &["r1"], "[b\n] call ls{}");
         check(script, &["r1", "r2"], "[c]");
         check(script, &["r1", "r2", "stray"], "[c]");
+    }
+
+    #[test]
+    fn calls_can_share_a_turn() {
+        let script = "/tool ls\n/also read {\"path\":\"a\"}\n/say b\n/tool ls\n/say c";
+        check(script, &[], "call ls{} call read{\"path\":\"a\"}");
+        check(script, &["r1"], "call read{\"path\":\"a\"}");
+        check(script, &["r1", "r2"], "[b] call ls{}");
+        check("/tool ls\nx\n/also ls", &[], "call ls{}");
+    }
+
+    #[test]
+    fn a_failure_can_be_passed_over_after_some_attempts() {
+        let script = Script::parse("/fail 429 2\n/say a");
+        let steps = |failed| script.attempt(&[], failed).map(show).collect::<Vec<_>>().join(" ");
+        assert_eq!([steps(0), steps(1), steps(2)], ["fail overloaded", "fail overloaded", "[a]"]);
     }
 
     #[test]

@@ -30,8 +30,12 @@ const WRITE_BYTES: usize = 16 << 10;
 type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 fn main() -> io::Result<()> {
-    if std::env::args().any(|arg| arg == "--stdio") {
-        return echo();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--stdio"] => return echo(),
+        ["--answer", result] => return triplane_bench::ceiling::answer(result),
+        ["--stream"] => return triplane_bench::ceiling::stream(),
+        _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(serve())

@@ -50,6 +50,18 @@ Examples:
 The reply goes to stdout, everything else to stderr. Ctrl-C cancels the run; twice ends the program.
 Exit code 0 only if the run ended with `completed`.";
 
+const SCRIPT_MODEL_EXAMPLES: &str = "\
+Prints {\"url\",\"port\"} once it listens. The last user message is the script: plain text is echoed, a line with `/` is a
+directive: /say, /think, /repeat N, /tool NAME JSON, /also NAME JSON, /sleep MS, /fail 429 2, /fail broken.
+GET /requests shows what was asked and how it ended.
+
+Examples:
+  triplane script-model --port 4100
+  OPENAI_BASE_URL=http://127.0.0.1:4100/v1 triplane prompt --model openai/echo '/say hello'
+  ANTHROPIC_BASE_URL=http://127.0.0.1:4100 ANTHROPIC_API_KEY=x triplane prompt --model anthropic/echo hello
+  curl -N http://127.0.0.1:4100/v1/chat/completions \\
+      -d '{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"/tool ls\"}]}'";
+
 /// A session plane for coding agents: many sessions, three wires (WebSocket, HTTP + SSE, stdio).
 #[derive(Debug, Parser)]
 #[command(name = "triplane", version, after_help = EXIT_CODES, max_term_width = 110)]
@@ -73,6 +85,9 @@ pub(crate) enum Command {
     Agents(AgentsArgs),
     /// Writes the wires' documents: JSON Schema, OpenRPC, OpenAPI
     Schema(SchemaArgs),
+    /// Serves the scripted model on loopback, as OpenAI, Anthropic, Gemini and Ollama do, until SIGINT or SIGTERM
+    #[command(after_help = SCRIPT_MODEL_EXAMPLES)]
+    ScriptModel(ScriptModelArgs),
 }
 
 /// Flags of `serve`.
@@ -150,6 +165,14 @@ pub(crate) struct SchemaArgs {
     /// Write nothing; fail if a file there differs from what would be written
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+/// Flags of `script-model`.
+#[derive(Debug, Args)]
+pub(crate) struct ScriptModelArgs {
+    /// Port on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! Invariant: a key that is not known, or has a wrong value, is an error with its file and line; nothing is skipped silently.
 //! A project's file comes with a checkout, so it cannot open the machine: see [`HOME_ONLY`].
 
-use super::beside;
+use super::{beside, providers::ModelSettings};
 use crate::cli::{PlaneFlags, ServeFlags};
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -13,10 +13,13 @@ use std::{
 use toml::de::{DeTable, DeValue};
 
 /// Tables that may stand in a file beside the flags' keys.
-const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox"];
+const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "providers", "models"];
+
+/// Of those, the ones that are read.
+const READ: &[&str] = &["providers", "models"];
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
-const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin"];
+const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers"];
 
 /// Settings files are written by hand; a larger one is a mistake (a device, a log).
 const FILE_BYTES: u64 = 1 << 20;
@@ -35,6 +38,7 @@ pub(crate) enum Owner {
 pub(crate) struct FileSettings {
     pub(crate) plane: PlaneFlags,
     pub(crate) serve: ServeFlags,
+    pub(crate) models: ModelSettings,
     /// Tables that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -95,7 +99,12 @@ impl FileSettings {
                 if !matches!(value.get_ref(), DeValue::Table(_)) {
                     return Err(at(offset, format!("`{name}` must be a table: [{name}]")));
                 }
-                unread.push((file.to_owned(), name.to_owned()));
+                if owner == Owner::Project {
+                    check_project(name, value.get_ref()).map_err(|what| at(offset, what))?;
+                }
+                if !READ.contains(&name) {
+                    unread.push((file.to_owned(), name.to_owned()));
+                }
             } else if !keys.iter().any(|key| key == name) {
                 return Err(at(offset, unknown(name, &keys)));
             } else if owner == Owner::Project {
@@ -104,9 +113,10 @@ impl FileSettings {
         }
         let mut plane: PlaneFlags = section(text).map_err(wrong)?;
         let serve: ServeFlags = section(text).map_err(wrong)?;
+        let models: ModelSettings = section(text).map_err(wrong)?;
         plane.home = plane.home.map(|path| beside(file, path));
         plane.session_dir = plane.session_dir.map(|path| beside(file, path));
-        Ok(Self { plane, serve, unread })
+        Ok(Self { plane, serve, models: models.beside(file), unread })
     }
 }
 
@@ -185,7 +195,8 @@ mod tests {
     fn a_checkout_cannot_open_the_machine() {
         let project = Owner::Project;
         for key in HOME_ONLY {
-            let error = FileSettings::parse(Path::new("t"), &format!("{key} = 'x'"), project).unwrap_err();
+            let text = if TABLES.contains(key) { format!("[{key}.x]") } else { format!("{key} = 'x'") };
+            let error = FileSettings::parse(Path::new("t"), &text, project).unwrap_err();
             assert!(error.to_string().contains("may not come from a project"), "{error}");
         }
         check(

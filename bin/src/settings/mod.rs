@@ -2,8 +2,12 @@
 //! Invariant: nothing here touches the network or makes a file. Clauses: H01, L24, S03, S04.
 
 mod file;
+mod providers;
 
 pub(crate) use file::FileError;
+pub(crate) use providers::ModelSettings;
+#[cfg(feature = "providers")]
+pub(crate) use providers::ProviderTable;
 
 use crate::cli::{Disconnect, PlaneFlags, ServeFlags};
 use file::{FileSettings, Owner};
@@ -42,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) plane: PlaneFlags,
     /// How the wires are served.
     pub(crate) serve: ServeFlags,
+    /// Who can be asked, and how patiently.
+    pub(crate) models: ModelSettings,
     /// Tables that were found in files and that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -74,7 +80,8 @@ pub(crate) fn resolve(place: Place, plane: PlaneFlags, serve: ServeFlags) -> Res
     let node = FileSettings::read(&home.join(FILE), Owner::Home)?;
     let mut unread = project.unread;
     unread.extend(node.unread);
-    Ok(Settings { place, home, plane: plane.over(node.plane), serve: serve.over(node.serve), unread })
+    let models = project.models.over(node.models);
+    Ok(Settings { place, home, plane: plane.over(node.plane), serve: serve.over(node.serve), models, unread })
 }
 
 impl Settings {
@@ -101,6 +108,7 @@ impl Settings {
                 title: None,
             },
             limits,
+            overlay: true,
             abort_on_disconnect: self.serve.on_disconnect == Some(Disconnect::Abort),
             cwd,
         }

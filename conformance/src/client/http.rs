@@ -106,7 +106,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The value of a header that is there once; several make the server break the clause.
+    /// The first value of a header, by its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

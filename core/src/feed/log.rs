@@ -4,7 +4,10 @@
 //! seq after its position exactly once, or a gap that names what it will not get. Clauses: H15, H16, S23, C14.
 
 use super::{Batch, Entry, Gap};
-use crate::store::{SessionDir, SpoolPage};
+use crate::{
+    stats::Stats,
+    store::{SessionDir, SpoolPage},
+};
 use std::{
     collections::VecDeque,
     sync::{
@@ -30,6 +33,7 @@ pub(crate) struct Log {
     last: watch::Sender<u64>,
     /// Whether a task is on its way to wake many readers.
     waking: AtomicBool,
+    stats: Arc<Stats>,
     cap_entries: usize,
     cap_bytes: usize,
 }
@@ -55,17 +59,22 @@ impl Log {
         id: SessionId,
         next_seq: u64,
         epoch: &str,
-        cap_entries: usize,
-        cap_bytes: usize,
+        (cap_entries, cap_bytes): (usize, usize),
+        stats: Arc<Stats>,
     ) -> Self {
         let ring = Ring { entries: VecDeque::new(), bytes: 0, next_seq, epoch: epoch.into() };
         let last = watch::Sender::new(next_seq.saturating_sub(1));
         let waking = AtomicBool::new(false);
-        Self { dir, id, ring: Mutex::new(ring), last, waking, cap_entries, cap_bytes }
+        Self { dir, id, ring: Mutex::new(ring), last, waking, stats, cap_entries, cap_bytes }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Positions that somebody holds.
+    pub(crate) fn readers(&self) -> usize {
+        self.last.receiver_count()
     }
 
     /// The seq of the next event.
@@ -204,6 +213,8 @@ impl Subscription {
     /// What memory has, without waiting; an empty batch if it has nothing, or if [`Self::next`] must ask the disk.
     pub fn try_next(&mut self, max: usize) -> Batch {
         if let Some(gap) = self.ahead.take() {
+            // Nothing was lost: what was asked for has never been.
+            self.log.stats.gap(0);
             return Batch { gap: Some(gap), entries: Vec::new() };
         }
         let batch = self.log.in_ring(self.position, max).unwrap_or_default();
@@ -212,6 +223,7 @@ impl Subscription {
 
     fn took(&mut self, batch: Batch) -> Batch {
         if let Some(gap) = batch.gap {
+            self.log.stats.gap(gap.to.saturating_sub(gap.from) + 1);
             self.position = self.position.max(gap.to);
         }
         if let Some(last) = batch.entries.last() {
@@ -254,7 +266,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let id = SessionId::parse("s").unwrap();
         let store = SessionDir::open(dir.path(), Durability::Flush).unwrap();
-        let log = Log::new(Arc::new(store), id, 1, "e", cap, 1 << 20);
+        let log = Log::new(Arc::new(store), id, 1, "e", (cap, 1 << 20), Arc::default());
         (dir, Arc::new(log))
     }
 

@@ -26,7 +26,7 @@ pub struct Forked {
     pub session: SessionDetail,
     /// The text of the prompt that the fork stops before.
     pub prompt: Option<String>,
-    /// How many messages it has.
+    /// How many messages the agent sees: what came after a clear or a compaction. Clauses: L07, L08.
     pub message_count: usize,
 }
 
@@ -75,8 +75,8 @@ impl Plane {
         source: Option<String>,
     ) -> Result<(SessionId, Forked), PlaneError> {
         let id = self.resolve(text).await?;
-        let (history, _) = self.dir().read(&id).await?;
-        let forked = self.open_fork(hold, &id, history.filtered(), None, source).await?;
+        let history = self.stored(&id).await?.history;
+        let forked = self.open_fork(hold, &id, history.filtered().since_clear(), None, source).await?;
         Ok((id, forked))
     }
 
@@ -92,7 +92,7 @@ impl Plane {
         let of = history.header().cloned();
         let agent = self.agent(of.as_ref().map(|header| header.agent.as_str()))?;
         let cwd = of.as_ref().map_or_else(|| self.inner.config.cwd.clone(), |header| header.cwd.clone().into());
-        self.make_room(hold).await?;
+        let room = self.make_room(hold).await?;
         let (id, created) = (new_session_id()?, now_ms());
         let settings = self.settings(&*agent, history.settings());
         let header = Header {
@@ -103,7 +103,7 @@ impl Plane {
         };
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let transcript = self.dir().fork(&history, header, lock.clone()).await?;
-        let message_count = history.messages().len();
+        let message_count = history.context().len();
         let opening = Opening {
             id: id.clone(),
             agent,
@@ -117,7 +117,7 @@ impl Plane {
             fresh: true,
             fell_back: false,
         };
-        self.go_live(hold, opening).await?;
+        self.go_live(room, opening).await?;
         Ok(Forked { session: self.get(&id).await?, prompt, message_count })
     }
 
@@ -126,7 +126,7 @@ impl Plane {
         if let Some(live) = self.peek(id) {
             return Ok(live.machine().history.clone());
         }
-        Ok(self.dir().read(id).await?.0)
+        Ok(self.stored(id).await?.history)
     }
 
     /// The whole session as data. Errors: `NotFound`, `UnknownAgent` when `agent` is not its owner's name. Clauses: S07, S08.
@@ -213,21 +213,23 @@ impl Plane {
     /// Deletes a session from the store that owns it; a live one is ended first. Errors: `NotFound`, `Locked`. Clauses: S16, S26.
     pub async fn delete(&self, id: &SessionId) -> Result<(), PlaneError> {
         if self.detach(id, CloseReason::Deleted).await? {
-            return if self.dir().exists(id) {
-                Err(PlaneError::Internal("the transcript could not be deleted; the log has the cause".into()))
-            } else {
-                Ok(())
-            };
+            if self.dir().exists(id) {
+                let text = "the transcript could not be deleted; the log has the cause";
+                return Err(PlaneError::Internal(text.into()));
+            }
+            self.forget(id).await;
+            return Ok(());
         }
         let gate = self.gate(id);
         let _turn = gate.lock().await;
         if !self.dir().exists(id) {
             return Err(PlaneError::no_session(id));
         }
-        let (history, _) = self.dir().read(id).await?;
+        let history = self.stored(id).await?.history;
         let agent = history.header().map_or_else(|| self.default_agent(), |header| header.agent.clone());
         let lock = self.dir().lock(id, &self.inner.node.id, false).await?;
         self.dir().delete(lock).await?;
+        self.forget(id).await;
         self.inner.services.feed.change(|_| (vec![Marker::Deleted { id: id.clone(), agent }], ()));
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! A cap lets the least recently used go, a time-to-live the idle ones; neither touches a busy session, nor another
 //! party's hold. Clauses: C17, L12, S29, C11.
 
-use super::{Hold, HoldPolicy, Plane};
+use super::{Hold, HoldPolicy, Inner, Plane};
 use crate::{
     PlaneError,
     session::{
@@ -15,6 +15,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
     time::Duration,
 };
+use tokio::sync::Notify;
 use triplane_protocol::{SessionId, event::CloseReason};
 
 /// How often it is looked for idle sessions unless the policy says otherwise. Clause: S04.
@@ -24,12 +25,38 @@ const SWEEP: Duration = Duration::from_millis(30_000);
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     parties: Mutex<Vec<Party>>,
+    /// Wakes whoever waits for room.
+    room: Notify,
 }
 
 #[derive(Debug)]
 struct Party {
     policy: HoldPolicy,
     held: HashSet<SessionId>,
+    /// Sessions on their way, for which room is kept.
+    opening: usize,
+}
+
+/// Room for one more session of a party: kept until the session is there, or given back when this is dropped.
+pub(super) struct Room {
+    inner: Arc<Inner>,
+    hold: Hold,
+}
+
+impl Room {
+    /// The session is there and held.
+    pub(super) fn fill(self, id: &SessionId) {
+        self.inner.holds.add(&self.hold, id);
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(party) = self.inner.holds.parties().get_mut(self.hold.0) {
+            party.opening -= 1;
+        }
+        self.inner.holds.room.notify_waiters();
+    }
 }
 
 impl Holds {
@@ -74,7 +101,7 @@ impl Plane {
         let sweep = policy.idle_ttl.map(|ttl| (ttl, policy.sweep.unwrap_or(SWEEP)));
         let hold = {
             let mut parties = self.inner.holds.parties();
-            parties.push(Party { policy, held: HashSet::new() });
+            parties.push(Party { policy, held: HashSet::new(), opening: 0 });
             Hold(parties.len() - 1)
         };
         if let Some((ttl, every)) = sweep {
@@ -99,23 +126,41 @@ impl Plane {
         }
     }
 
-    /// Makes room for one more under the party's cap. Errors: `Overloaded` when all that it holds is busy. Clause: L12.
-    pub(super) async fn make_room(&self, hold: &Hold) -> Result<(), PlaneError> {
-        let Some(cap) = self.inner.holds.policy(hold).cap else { return Ok(()) };
+    /// Makes room for one more under the party's cap, however many come at once. Waits while all room is kept for others
+    /// that are on their way. Errors: `Closing`; `Overloaded` when all that it holds is busy. Clause: L12.
+    pub(super) async fn make_room(&self, hold: &Hold) -> Result<Room, PlaneError> {
         loop {
-            let held = self.inner.holds.held(hold);
-            if held.len() < cap.max(1) {
-                return Ok(());
-            }
+            self.open_for_work()?;
+            let changed = self.inner.holds.room.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let (cap, opening, held) = {
+                let mut parties = self.inner.holds.parties();
+                let party = parties.get_mut(hold.0).ok_or_else(|| PlaneError::Internal("no such party".into()))?;
+                let cap = party.policy.cap.map_or(usize::MAX, |cap| cap.max(1));
+                if party.held.len() + party.opening < cap {
+                    party.opening += 1;
+                    return Ok(Room { inner: self.inner.clone(), hold: hold.clone() });
+                }
+                (cap, party.opening, party.held.iter().cloned().collect::<Vec<_>>())
+            };
             let lives: Vec<Arc<Live>> = held.iter().filter_map(|id| self.peek(id)).collect();
             let idle = lives.iter().filter(|live| !live.machine().occupied());
-            let Some(oldest) = idle.min_by_key(|live| live.used.load(Ordering::Relaxed)) else {
-                let text = format!("all {cap} live sessions are busy; wait for one, or raise the cap");
-                return Err(PlaneError::Overloaded(text));
-            };
-            tracing::info!(session = %oldest.id, party = self.inner.holds.policy(hold).name, "evicted: the cap is reached");
-            let id = oldest.id.clone();
-            self.release(hold, &id).await;
+            match idle.min_by_key(|live| live.used.load(Ordering::Relaxed)) {
+                Some(oldest) => {
+                    let party = self.inner.holds.policy(hold).name;
+                    tracing::info!(session = %oldest.id, party, "evicted: the cap is reached");
+                    let id = oldest.id.clone();
+                    self.release(hold, &id).await;
+                }
+                None if opening > 0 => changed.await,
+                // One is coming into the live map, or leaving it, at this moment.
+                None if lives.len() < held.len() => tokio::task::yield_now().await,
+                None => {
+                    let text = format!("all {cap} live sessions are busy; wait for one, or raise the cap");
+                    return Err(PlaneError::Overloaded(text));
+                }
+            }
         }
     }
 

@@ -1,11 +1,12 @@
 //! How sessions become live and cease to be.
 //! Invariant: after shutdown has begun nobody comes into the live map, however far an open in mid-I/O was. Clause: L13.
 
-use super::{Attach, Attached, Created, Hold, Plane, SessionDetail};
+use super::{Attach, Attached, Created, Hold, Plane, SessionDetail, holds::Room};
 use crate::{
     PlaneError,
     agent::{Agent, NoAgent, Settings},
     feed::Marker,
+    overlay::{Pending, Span},
     session::{Actor, Live, Machine, Parts, fresh_id, input::Closing, input::Input, now_ms},
     store::{History, SessionLock, Transcript},
 };
@@ -53,18 +54,32 @@ impl Plane {
         let agent = self.agent(created.agent.as_deref())?;
         let (settings, fell_back) = self.choose(&*agent, &created.settings, &created.fallbacks)?;
         let cwd = self.cwd(created.cwd)?;
-        self.make_room(hold).await?;
+        let room = self.make_room(hold).await?;
         let id = new_session_id()?;
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let at = now_ms();
         let mut header = header(&id, &*agent, &cwd, at);
         (header.label, header.source) = (created.label, created.source);
-        let transcript = self.dir().create(header, lock.clone()).await?;
         let unsaved = SettingsPatch {
             model: Some(settings.model.clone()),
             effort: settings.effort,
             mode: Some(settings.mode),
             title: created.settings.title,
+        };
+        let pending =
+            Pending { header: header.clone(), settings: unsaved.clone(), fallbacks: created.fallbacks.clone() };
+        // Two syncs at once take as long as one.
+        let (transcript, kept) = tokio::join!(self.dir().create(header, lock.clone()), self.keep_pending(pending));
+        let transcript = match (transcript, kept) {
+            (Ok(transcript), Ok(())) => transcript,
+            (Ok(_), Err(error)) => {
+                self.dir().delete(lock).await?;
+                return Err(error);
+            }
+            (Err(error), _) => {
+                self.forget(&id).await;
+                return Err(error.into());
+            }
         };
         let opening = Opening {
             id: id.clone(),
@@ -79,8 +94,8 @@ impl Plane {
             fresh: true,
             fell_back,
         };
-        self.go_live(hold, opening).await?;
-        self.get(&id).await
+        // Nothing can have been said of it yet.
+        Ok(self.live_detail(&*self.go_live(room, opening).await?))
     }
 
     /// Loads a stored session under its own id, or adds `hold` to a live one. Errors: `NotFound`, `Locked`, `Closing`,
@@ -110,8 +125,8 @@ impl Plane {
         if !self.dir().exists(id) {
             return Err(PlaneError::no_session(id));
         }
-        let (stored, _) = self.dir().read(id).await?;
-        let owner = stored.header().map(|header| header.agent.clone());
+        let stored = self.stored(id).await?;
+        let owner = stored.history.header().map(|header| header.agent.clone());
         let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| {
             let agent = agent.descriptor();
             agent.can.prompt || agent.id == NoAgent::NAME
@@ -119,28 +134,41 @@ impl Plane {
         if !runs_here {
             return Ok(Attached { session: self.get(id).await?, read_only: true });
         }
-        self.make_room(hold).await?;
+        let room = self.make_room(hold).await?;
         let lock = self.dir().lock(id, &self.inner.node.id, attach.takeover).await?;
         let loaded = self.dir().load(id, lock.clone()).await?;
         if loaded.report != Default::default() {
             tracing::warn!(session = %id, report = ?loaded.report, "the transcript was damaged; the rest of it is there");
         }
-        let (history, transcript) = (loaded.history, loaded.transcript);
-        let header = history.header().cloned();
+        let (history, mut transcript) = (loaded.history, loaded.transcript);
+        // It may have got its first line until it was locked.
+        let pending = stored.pending.filter(|_| transcript.is_pending());
+        let header = history.header().or(pending.as_ref().map(|pending| &pending.header)).cloned();
         let agent = self.agent(header.as_ref().map(|header| header.agent.as_str()))?;
         let cwd = header.as_ref().map_or_else(|| self.inner.config.cwd.clone(), |header| header.cwd.clone().into());
-        let mut asked = history.settings().clone();
-        let wanted = attach.model.is_some();
-        asked.model = attach.model.or(asked.model);
+        let given = pending.as_ref().map(|pending| pending.settings.clone());
+        let mut asked = given.clone().unwrap_or_else(|| history.settings().clone());
+        let wanted = match attach.model {
+            Some(model) => Some(model),
+            None => self.preferred_model(id, &*agent).await,
+        };
+        let changed = wanted.is_some();
+        asked.model = wanted.or(asked.model);
+        let fallbacks = match pending {
+            Some(pending) if attach.fallbacks.is_empty() => pending.fallbacks,
+            Some(_) | None => attach.fallbacks,
+        };
         // A model that is gone meanwhile is no reason not to look at the session; its next prompt will say so.
-        let (settings, fell_back) = match wanted || !attach.fallbacks.is_empty() {
-            true => self.choose(&*agent, &asked, &attach.fallbacks)?,
+        let (settings, fell_back) = match changed || !fallbacks.is_empty() {
+            true => self.choose(&*agent, &asked, &fallbacks)?,
             false => (self.settings(&*agent, &asked), false),
         };
-        let changed = wanted || fell_back;
-        let unsaved =
-            changed.then(|| SettingsPatch { model: Some(settings.model.clone()), ..SettingsPatch::default() });
-        let created = header.map_or_else(now_ms, |header| header.created);
+        let unsaved = (changed || fell_back || given.is_some())
+            .then(|| SettingsPatch { model: Some(settings.model.clone()), ..given.unwrap_or_default() });
+        let created = header.as_ref().map_or_else(now_ms, |header| header.created);
+        if transcript.is_pending() {
+            transcript.adopt_header(header.unwrap_or_else(|| self::header(id, &*agent, &cwd, created)));
+        }
         let opening = Opening {
             id: id.clone(),
             agent,
@@ -154,15 +182,12 @@ impl Plane {
             fresh: false,
             fell_back,
         };
-        self.go_live(hold, opening).await?;
+        self.go_live(room, opening).await?;
         Ok(Attached { session: self.get(id).await?, read_only: false })
     }
 
     /// Puts a session into the live map with its marker, and starts its task.
-    pub(super) async fn go_live(&self, hold: &Hold, mut opening: Opening) -> Result<Arc<Live>, PlaneError> {
-        if opening.transcript.is_pending() && !opening.fresh {
-            opening.transcript.adopt_header(header(&opening.id, &*opening.agent, &opening.cwd, opening.created));
-        }
+    pub(super) async fn go_live(&self, room: Room, opening: Opening) -> Result<Arc<Live>, PlaneError> {
         let log = self.log(&opening.id, opening.fresh).await?;
         let updated = if opening.fresh { opening.created } else { opening.history.updated().max(opening.created) };
         let interrupted = opening.history.interrupted().cloned();
@@ -189,7 +214,7 @@ impl Plane {
             machine,
         });
         live.used.store(self.inner.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        self.inner.holds.add(hold, &live.id);
+        room.fill(&live.id);
         let cap = limits.live_sessions;
         let entered = self.inner.services.feed.change(|map| {
             if map.closed {
@@ -211,6 +236,9 @@ impl Plane {
             self.inner.holds.drop_all(&live.id);
             return Err(error);
         }
+        let (agent, model) = (live.agent_id.clone(), Some(live.machine().settings.model.clone()));
+        let span = Span { agent, model, started: now_ms(), ended: None };
+        self.overlay().opened(&live.id, opening.lock.holder().generation, span, updated);
         let actor = Actor::new(live.clone(), inbox, opening.transcript, opening.lock);
         self.inner.services.tracker.spawn(actor.serve());
         self.watch_takeovers();
@@ -277,6 +305,7 @@ impl Plane {
         let all = async {
             while ends.join_next().await.is_some() {}
             tracker.wait().await;
+            self.overlay().close().await;
         };
         if tokio::time::timeout(grace + END_GRACE, all).await.is_err() {
             tracing::error!("some sessions did not end in time");

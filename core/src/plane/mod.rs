@@ -3,12 +3,14 @@
 //! - `lifecycle`: create, attach, detach, shutdown. `holds`: who keeps what live, and what goes first.
 //! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
 //! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
+//! - `meta`: what people say of sessions, and projects; rows of the list with all of it.
 //! - `types`: what the calls take and give.
 
 mod copies;
 mod files;
 mod holds;
 mod lifecycle;
+mod meta;
 mod reads;
 mod runs;
 mod types;
@@ -17,6 +19,7 @@ mod upkeep;
 pub use crate::session::input::ClearWhen;
 pub use copies::{Forked, Import};
 pub use files::{Restored, Skipped};
+pub use meta::MetaRow;
 pub use types::{
     Answer, Answered, Attach, Attached, Choice, Created, HistoryPage, Hold, HoldPolicy, ListPage, PlaneConfig, Prompt,
     Run, RunResult, SessionDetail, SessionRow, TaskInfo, WhenBusy,
@@ -28,6 +31,7 @@ use crate::{
     agent::{Agent, Descriptor, NoAgent, Settings},
     feed::{Log, NodeFeed},
     node::Node,
+    overlay::Overlay,
     permission::RuleBook,
     session::{Live, Services},
     store::SessionDir,
@@ -78,12 +82,18 @@ impl Plane {
     pub fn open(config: PlaneConfig, agents: Vec<Arc<dyn Agent>>) -> Result<Self, PlaneError> {
         let node = Node::of(&config.home)?;
         let dir = Arc::new(SessionDir::open(&config.session_dir, config.durability)?);
+        let overlay = match config.overlay {
+            true => Overlay::new(&config.home, dir.root(), config.durability),
+            false => Overlay::off(),
+        };
         let services = Services {
             dir,
+            overlay,
             feed: Arc::new(NodeFeed::new()),
             limits: config.limits.clone(),
             answerable: AtomicBool::new(false),
             tracker: TaskTracker::new(),
+            stats: Arc::default(),
         };
         let inner = Inner {
             config,
@@ -185,6 +195,10 @@ impl Plane {
         self.peek(id).is_some()
     }
 
+    fn overlay(&self) -> &Overlay {
+        &self.inner.services.overlay
+    }
+
     fn dir(&self) -> &Arc<SessionDir> {
         &self.inner.services.dir
     }
@@ -203,7 +217,8 @@ impl Plane {
             return Ok(log);
         }
         let limits = &self.inner.services.limits;
-        let log = Log::new(self.dir().clone(), id.clone(), next_seq, &epoch, limits.ring_events, limits.ring_bytes);
+        let (caps, stats) = ((limits.ring_events, limits.ring_bytes), self.inner.services.stats.clone());
+        let log = Log::new(self.dir().clone(), id.clone(), next_seq, &epoch, caps, stats);
         let log = Arc::new(log);
         if logs.len() >= 256 && logs.len().is_power_of_two() {
             logs.retain(|_, log| log.strong_count() > 0);

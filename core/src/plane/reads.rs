@@ -1,17 +1,22 @@
 //! What is read: lists, details, history, subscriptions. Nothing here changes anything or needs a lock.
 
-use super::{HistoryPage, ListPage, Plane, SessionDetail, SessionRow};
+use super::{
+    HistoryPage, ListPage, Plane, SessionDetail, SessionRow,
+    meta::{Over, Stored},
+};
 use crate::{
     PlaneError,
-    feed::{NodeSubscription, Subscription},
+    feed::{Log, NodeSubscription, Subscription},
+    overlay::Pending,
     session::Live,
+    stats::{Now, Snapshot},
     store::IndexRow,
 };
 use std::{
     collections::HashMap,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
-use triplane_protocol::{Message, MessageId, SessionId};
+use triplane_protocol::{Message, MessageId, SessionId, event::TaskState};
 
 impl Plane {
     /// Every session of the store, newest write first (C13). `limit` rows after `cursor` (an opaque text of an earlier page).
@@ -25,30 +30,69 @@ impl Plane {
                 None => return Err(PlaneError::InvalidParams("cursor: is not one that a list gave out".into())),
             },
         };
+        let page = || index.iter().skip(from).take(limit.unwrap_or(usize::MAX));
+        let over = self.over(page().map(|row| &**row)).await;
         let lives: HashMap<SessionId, Arc<Live>> = self.inner.services.feed.map().sessions.clone();
-        let page = index.iter().skip(from).take(limit.unwrap_or(usize::MAX));
-        let rows: Vec<SessionRow> = page.map(|row| self.row(row, lives.get(&row.id))).collect();
+        let rows: Vec<SessionRow> = page().map(|row| self.row(row, lives.get(&row.id), &over)).collect();
         let more = from + rows.len() < index.len();
         let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
         Ok(ListPage { rows, next })
     }
 
-    fn row(&self, row: &IndexRow, live: Option<&Arc<Live>>) -> SessionRow {
-        match live {
-            Some(live) => SessionRow { updated: row.updated, ..self.live_row(live) },
-            None => SessionRow {
-                id: row.id.clone(),
-                agent: if row.agent.is_empty() { self.default_agent() } else { row.agent.clone() },
-                title: row.title.clone(),
-                cwd: if row.cwd.is_empty() { self.inner.config.cwd.to_string_lossy().into() } else { row.cwd.clone() },
-                model: row.model.clone(),
-                created: row.created,
-                updated: row.updated,
-                live: false,
-                busy: false,
-                pending: row.bytes == 0,
-            },
+    pub(super) fn row(&self, row: &IndexRow, live: Option<&Arc<Live>>, over: &Over) -> SessionRow {
+        let title = over.title(&row.id).cloned();
+        if let Some(live) = live {
+            let of_live = self.live_row(live);
+            return SessionRow { updated: row.updated.max(of_live.created), title: title.or(of_live.title), ..of_live };
         }
+        let shown = SessionRow {
+            id: row.id.clone(),
+            agent: row.agent.clone(),
+            title: title.or_else(|| row.title.clone()),
+            cwd: row.cwd.clone(),
+            model: over.model(&row.id).or(row.model.as_ref()).cloned(),
+            created: row.created,
+            updated: row.updated,
+            live: false,
+            busy: false,
+            pending: row.bytes == 0,
+        };
+        self.complete(shown, over)
+    }
+
+    /// An empty transcript says nothing: what `create` was given stands for it, else the plane's defaults.
+    fn complete(&self, mut row: SessionRow, over: &Over) -> SessionRow {
+        if let Some(Pending { header, settings, .. }) = over.pending(&row.id).filter(|_| row.pending) {
+            row.agent.clone_from(&header.agent);
+            row.cwd.clone_from(&header.cwd);
+            row.created = header.created;
+            // The file's own time may be a tick older than the one that create took.
+            row.updated = row.updated.max(header.created);
+            row.title = row.title.or_else(|| settings.title.clone());
+            row.model = row.model.or_else(|| settings.model.clone());
+        }
+        if row.agent.is_empty() {
+            row.agent = self.default_agent();
+        }
+        if row.cwd.is_empty() {
+            row.cwd = self.inner.config.cwd.to_string_lossy().into();
+        }
+        row
+    }
+
+    /// What the plane counts of itself, and what is true of it now.
+    pub fn stats(&self) -> Snapshot {
+        let lives: Vec<Arc<Live>> = self.inner.services.feed.map().sessions.values().cloned().collect();
+        let mut now = Now { live: lives.len() as u64, busy: 0, pending: 0, tasks: 0, subscribers: 0 };
+        for live in lives {
+            let machine = live.machine();
+            now.busy += u64::from(machine.busy());
+            now.pending += machine.permissions().len() as u64;
+            now.tasks += machine.tasks().iter().filter(|task| task.state == TaskState::Running).count() as u64;
+        }
+        let logs: Vec<Arc<Log>> = self.logs().values().filter_map(Weak::upgrade).collect();
+        now.subscribers = logs.iter().map(|log| log.readers() as u64).sum();
+        self.inner.services.stats.snapshot(now)
     }
 
     pub(super) fn default_agent(&self) -> String {
@@ -73,10 +117,13 @@ impl Plane {
 
     /// One session, live or stored. Errors: `NotFound`.
     pub async fn get(&self, id: &SessionId) -> Result<SessionDetail, PlaneError> {
+        let meta = self.meta(id).await;
         if let Some(live) = self.peek(id) {
-            return Ok(self.live_detail(&live));
+            let mut detail = self.live_detail(&live);
+            detail.row.title = meta.title.clone().or(detail.row.title);
+            return Ok(detail);
         }
-        let (history, _) = self.dir().read(id).await?;
+        let Stored { history, flushed, .. } = self.stored(id).await?;
         let header = history.header().cloned();
         let agent = self.agent(header.as_ref().map(|header| header.agent.as_str())).or_else(|_| self.agent(None))?;
         let settings = self.settings(&*agent, history.settings());
@@ -85,14 +132,14 @@ impl Plane {
         let row = SessionRow {
             id: id.clone(),
             agent: agent_id,
-            title: history.settings().title.clone(),
+            title: meta.title.as_ref().or(history.settings().title.as_ref()).cloned(),
             cwd: header.as_ref().map_or_else(|| self.inner.config.cwd.to_string_lossy().into(), |h| h.cwd.clone()),
-            model: Some(settings.model),
+            model: Some(meta.model.clone().unwrap_or(settings.model)),
             created: header.map_or(history.updated(), |header| header.created),
             updated: history.updated(),
             live: false,
             busy: false,
-            pending: history.header().is_none(),
+            pending: !flushed,
         };
         Ok(SessionDetail {
             row,
@@ -107,7 +154,7 @@ impl Plane {
         })
     }
 
-    fn live_detail(&self, live: &Live) -> SessionDetail {
+    pub(super) fn live_detail(&self, live: &Live) -> SessionDetail {
         let row = self.live_row(live);
         let machine = live.machine();
         SessionDetail {

@@ -4,13 +4,13 @@ use super::{Answer, Answered, Plane, Prompt, Run, SessionDetail, TaskInfo};
 use crate::{
     PlaneError,
     session::{
-        fresh_id,
+        Live, fresh_id,
         input::{Input, Origin, PromptInput, Reply},
         now_ms, run_id,
     },
 };
 use triplane_protocol::{
-    MessageId, Part, RequestId, SessionId, TaskId,
+    MessageId, Part, RequestId, RunId, SessionId, TaskId,
     event::{PermissionRequest, SettingsPatch},
 };
 
@@ -63,11 +63,20 @@ impl Plane {
         Ok(())
     }
 
+    /// Cancels this run, if it is the one in flight; `false` when it is over. Otherwise as [`Plane::cancel`]. Clause: H19.
+    pub async fn cancel_run(&self, id: &SessionId, run: &RunId) -> Result<bool, PlaneError> {
+        self.cancel_seen(&*self.live(id)?, Some(run.clone())).await
+    }
+
     /// Cancels the run in flight; `false` when nothing ran. Resolves once the run's end is published.
     /// Its permission requests expire. Never reaches a later run. Errors: `NotFound` when not live. Clause: H19.
     pub async fn cancel(&self, id: &SessionId) -> Result<bool, PlaneError> {
         let live = self.live(id)?;
         let seen = live.machine().run_id().cloned();
+        self.cancel_seen(&live, seen).await
+    }
+
+    async fn cancel_seen(&self, live: &Live, seen: Option<RunId>) -> Result<bool, PlaneError> {
         match live.ask(|ticket| Input::Cancel(ticket, seen)).await? {
             Reply::Cancelled(cancelled) => Ok(cancelled),
             Reply::Done | Reply::Answered(_) | Reply::Compacted(..) => Err(odd_reply()),

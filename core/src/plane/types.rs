@@ -31,6 +31,8 @@ pub struct PlaneConfig {
     pub defaults: SettingsPatch,
     /// Every bound.
     pub limits: Limits,
+    /// Whether what people say of sessions is kept, in `plane.db` in `home`. Clause: S28.
+    pub overlay: bool,
     /// Whether a run ends with the connection that asked for it (`--on-disconnect abort`). Clause: C10.
     pub abort_on_disconnect: bool,
 }
@@ -98,11 +100,11 @@ pub struct SessionRow {
     pub id: SessionId,
     /// Its agent.
     pub agent: String,
-    /// Title for people.
+    /// Title for people; the overlay's wins.
     pub title: Option<String>,
     /// Its directory.
     pub cwd: String,
-    /// `provider/name`.
+    /// `provider/name`: of a live session what it runs with, else what the next attach takes.
     pub model: Option<String>,
     /// Milliseconds since the epoch.
     pub created: i64,

@@ -19,7 +19,7 @@ use crate::{
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -234,7 +234,9 @@ impl Actor {
 
     async fn append(&mut self, records: Vec<Record>, sync: bool, then: Step) -> Input {
         self.publish().await;
+        let began = Instant::now();
         let written = if sync { self.transcript.append(&records).await } else { self.transcript.write(&records) };
+        self.live.services.stats.appended(sync, began.elapsed());
         match written {
             Ok(()) => {
                 self.live.updated.store(now_ms(), Ordering::Relaxed);
@@ -274,6 +276,7 @@ impl Actor {
             }
         }
         self.last_seq = first + count - 1;
+        self.live.services.stats.published(count);
         self.live.log.publish(&entries);
         self.live.services.feed.events(&self.live.id, &entries);
     }
@@ -366,6 +369,8 @@ impl Actor {
         let Some(run) = self.run.take() else { return };
         match joined {
             Ok(agent) => self.agent = agent,
+            // Only when the whole process goes down: nothing more is said, and the next life finds the run cut off.
+            Err(error) if error.is_cancelled() => (),
             Err(error) => {
                 tracing::error!(session = %self.live.id, %error, "an agent broke");
                 let told = "the agent broke; the log has the cause".into();
@@ -393,6 +398,7 @@ impl Actor {
             run.overdue = None;
         }
         let RunOutcome { stop, reply, usage, turns, error } = outcome;
+        self.live.services.stats.run_ended(stop);
         if let Some(tx) = self.run_ends.remove(&run_id) {
             let _ = tx.send(RunResult { run_id, reply, usage, turns, stop, error, last_seq: self.last_seq });
         }
@@ -461,6 +467,11 @@ impl Actor {
     /// Out of the live map, and told so, in one moment; `deleted` comes before `detached`. Clause: S26.
     fn leave(&self, reason: CloseReason) {
         let live = &self.live;
+        let overlay = &live.services.overlay;
+        overlay.closed(&live.id, self.lock.holder().generation, now_ms());
+        if !self.transcript.is_pending() {
+            overlay.flushed(&live.id);
+        }
         live.services.feed.change(|map| {
             let gone = map.sessions.remove(&live.id).is_some();
             let (id, agent) = (live.id.clone(), live.agent_id.clone());

@@ -10,8 +10,10 @@ use crate::{
     agent::Agent,
     feed::{Log, NodeFeed},
     limits::Limits,
+    overlay::Overlay,
     permission::Rules,
     plane::Run,
+    stats::Stats,
     store::{SessionDir, SessionLock},
 };
 use std::{
@@ -36,10 +38,12 @@ pub(crate) struct Services {
     pub(crate) dir: Arc<SessionDir>,
     pub(crate) feed: Arc<NodeFeed<Live>>,
     pub(crate) limits: Limits,
+    pub(crate) overlay: Overlay,
     /// Whether any registered party can answer permission requests. Clause: C11.
     pub(crate) answerable: AtomicBool,
     /// Every task of the plane, so that shutdown can wait for all of them.
     pub(crate) tracker: TaskTracker,
+    pub(crate) stats: Arc<Stats>,
 }
 
 /// One live session.

@@ -15,6 +15,7 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -153,7 +154,10 @@ impl RunSink {
         if !self.live.tell(Input::Agent(self.run_id.clone(), Say::Ask { request, answerable })).await {
             self.live.asks().remove(&request_id);
         }
-        rx.await.unwrap_or(Verdict::Expired)
+        let asked = Instant::now();
+        let verdict = rx.await.unwrap_or(Verdict::Expired);
+        self.live.services.stats.waited(asked.elapsed());
+        verdict
     }
 
     /// Saves what `path` is now, before a tool changes it. Errors: one line; then the tool must not go on.

@@ -118,7 +118,7 @@ impl History {
         self.usage
     }
 
-    /// Checkpoints of the messages that are still there, oldest first; one a path and message.
+    /// Checkpoints of the messages that are still there, oldest first; one a change.
     pub fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints
     }
@@ -155,6 +155,20 @@ impl History {
         shorter.keep(count);
         shorter.interrupted = None;
         shorter
+    }
+
+    /// Without what a clear made the session forget. Clause: L10, by way of L07: a resume sees what the live session saw.
+    pub fn since_clear(&self) -> Self {
+        let cleared = |message: &Arc<Message>| matches!(boundary(message), Some((Boundary::Clear, _)));
+        let Some(at) = self.messages.iter().rposition(cleared) else { return self.clone() };
+        let mut later = self.clone();
+        later.messages.drain(..=at);
+        let kept: HashSet<&MessageId> = later.messages.iter().map(|message| &message.id).collect();
+        later.checkpoints.retain(|checkpoint| kept.contains(&checkpoint.message));
+        for line in &mut later.unknown {
+            line.after = line.after.saturating_sub(at + 1);
+        }
+        later
     }
 
     /// The lines of a fork: `header`, settings, messages and boundaries under their ids with unknown lines in their places, checkpoints.
@@ -197,12 +211,13 @@ impl History {
         }
     }
 
-    /// A path that a message changed more than once keeps what it was at first and takes what it is now.
+    /// A change is told twice, before and after it is made; what is told after completes what was told before. Changes of one
+    /// file stay apart, so that a change of somebody else in between can be seen.
     fn checkpoint(&mut self, new: Checkpoint) {
         let same = |old: &&mut Checkpoint| old.path == new.path && old.message == new.message;
         match self.checkpoints.iter_mut().rev().find(same) {
-            Some(old) => old.after = new.after,
-            None => self.checkpoints.push(new),
+            Some(old) if old.after.is_none() && old.before == new.before => old.after = new.after,
+            Some(_) | None => self.checkpoints.push(new),
         }
     }
 

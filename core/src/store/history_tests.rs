@@ -168,7 +168,7 @@ fn checkpoints_follow_their_message() {
         let one = |c: &Checkpoint| format!("{} {}{} {}", c.message, text(&c.before), text(&c.after), c.path);
         history.checkpoints().iter().map(one).collect()
     };
-    assert_eq!(shown(&history), ["u1 AB /f", "u3 BD /f", "u3 -E /g"]);
+    assert_eq!(shown(&history), ["u1 AB /f", "u3 BC /f", "u3 CD /f", "u3 -E /g"]);
     assert_eq!(shown(&refold(&history)), shown(&history));
     assert_eq!(shown(&history.filtered()), ["u1 AB /f"]);
     history.apply(Record::Rewind { to: Some("a2".into()) });
@@ -199,4 +199,12 @@ fn boundaries_with_unknown_members_survive_a_fork() {
     assert_eq!(show(&history.context()), "b=sum");
     assert_eq!(refold(&history).messages(), history.messages());
     assert_eq!(SessionId::parse("f").unwrap(), header().id);
+}
+
+#[test]
+fn what_a_clear_forgot_is_left_out_and_a_compaction_stays() {
+    assert_eq!(show(fold("u1 |clear u2").since_clear().messages()), "u2");
+    assert_eq!(show(fold("u1 |clear u2 |clear u3").since_clear().messages()), "u3");
+    assert_eq!(show(fold("u1 u2").since_clear().messages()), "u1 u2");
+    assert_eq!(fold("u1 |clear u2").since_clear().context().len(), fold("u1 |clear u2").context().len());
 }

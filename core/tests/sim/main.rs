@@ -3,6 +3,8 @@
 //! After every step the machine is compared with a model. A seed that fails prints itself and the shortest script that still
 //! fails; `SIM_SEED=n cargo test -p triplane-core --test sim` runs it again, `SIM_SEEDS=n` runs more of them.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
+
 mod model;
 mod script;
 mod world;

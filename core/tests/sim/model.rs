@@ -115,7 +115,7 @@ impl Model {
     pub(crate) fn published(&mut self, event: &AgentEvent) -> Checked {
         ensure!(!self.closed, "published after session_closed: {event:?}");
         match event {
-            AgentEvent::Status { busy } => {
+            AgentEvent::Status { busy, .. } => {
                 ensure!(self.busy_told != *busy, "status {busy} told twice");
                 self.busy_told = *busy;
                 if *busy {

@@ -27,8 +27,8 @@ crate::rest_wire! {
         errors [], clauses [];
 
     /// Figures of the process, in the Prometheus text format.
-    text Metrics: "metrics" Get "/v1/metrics" -> 200 String,
-        errors [], clauses [], later;
+    text Metrics: "metrics" Get "/metrics" -> 200 String,
+        errors [], clauses [];
 
     /// Lists the sessions of this directory, newest write first.
     call ListSessions: "listSessions" Get "/v1/sessions" query(PageQuery) -> 200 SessionPage,

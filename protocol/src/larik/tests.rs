@@ -74,3 +74,14 @@ fn an_event_carries_its_seq_and_session() {
         json!({"type": "status", "busy": true, "seq": 7, "session": "a"})
     );
 }
+
+#[test]
+fn a_whole_number_may_be_written_as_a_double() {
+    let at = |text: &str| serde_json::from_str::<ForkBody>(text).map(|body| body.at).map_err(|err| err.to_string());
+    for (text, want) in [("{}", None), (r#"{"at":null}"#, None), (r#"{"at":2}"#, Some(2)), (r#"{"at":2.0}"#, Some(2))] {
+        assert_eq!(at(text), Ok(want), "{text}");
+    }
+    for text in [r#"{"at":-1}"#, r#"{"at":-1.0}"#, r#"{"at":0.5}"#, r#"{"at":1e300}"#, r#"{"at":"2"}"#] {
+        assert!(at(text).unwrap_err().contains("a whole number"), "{text}");
+    }
+}

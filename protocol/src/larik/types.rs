@@ -6,8 +6,11 @@ use crate::{
     ir::{Effort, Mode},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, Unexpected, Visitor},
+};
+use std::{fmt, sync::Arc};
 
 /// Names a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -143,6 +146,7 @@ pub struct Messages {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForkBody {
     /// Index into the messages, of a prompt; what is before it is kept. Everything is kept when absent.
+    #[serde(default, deserialize_with = "whole")]
     pub at: Option<u64>,
 }
 
@@ -161,6 +165,7 @@ pub struct Forked {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptBody {
     /// What is said.
+    #[schemars(length(min = 1))]
     pub text: String,
     /// Whether to answer when the run ends rather than when it begins.
     pub wait: Option<bool>,
@@ -310,4 +315,38 @@ pub struct Task {
     /// Milliseconds since the epoch; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<i64>,
+}
+
+/// A whole number, as JSON Schema means it: `2.0` is one too.
+fn whole<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+    struct Whole;
+    impl Visitor<'_> for Whole {
+        type Value = Option<u64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number, not below 0")
+        }
+
+        fn visit_unit<E>(self) -> Result<Option<u64>, E> {
+            Ok(None)
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<Option<u64>, E> {
+            Ok(Some(number))
+        }
+
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole, and in a double's exact range"
+        )]
+        fn visit_f64<E: Error>(self, number: f64) -> Result<Option<u64>, E> {
+            let exact = 0.0..=9_007_199_254_740_991.0;
+            if number.fract() == 0.0 && exact.contains(&number) {
+                return Ok(Some(number as u64));
+            }
+            Err(E::invalid_type(Unexpected::Float(number), &self))
+        }
+    }
+    d.deserialize_any(Whole)
 }

@@ -1,6 +1,10 @@
 //! sepia: newline-delimited JSON-RPC over stdio. Every method and notification of the wire is declared here; nothing is listed twice.
-//! No row waits in a queue: requests of one session may overtake each other, as the wire says nothing else.
 //! Clauses: S01–S32.
+//!
+//! Order: a client need not wait for `sessions.attach` before it sends `sessions.prompt`. Requests that name the same session start
+//! in the order in which they came: each once those before it have ended, a prompt counting as ended when its run has begun,
+//! a read when it has begun. `sessions.cancel` and `sessions.permission` never wait, so they can answer what runs; a prompt
+//! while another runs is `busy` at once. Replies come in any order. Requests without a session never wait.
 //!
 //! - [`session`]: sessions: rows, the life of a live one, runs, history.
 //! - [`transfer`]: moving sessions between stores, and taking back what was done.
@@ -36,39 +40,39 @@ crate::rpc_wire! {
     ListSessions: "sessions.list" (ListParams) -> Sessions, queue None, errors [], clauses ["S06", "C13"];
 
     /// A whole session, live or stored.
-    GetSession: "sessions.get" (SessionRef) -> Session, queue None, errors [NotFound, UnknownAgent], clauses ["S07", "C15"];
+    GetSession: "sessions.get" (SessionRef) -> Session, queue Start, errors [NotFound, UnknownAgent], clauses ["S07", "C15"];
 
     /// A session without its messages.
-    SummarizeSession: "sessions.summary" (SessionRef) -> Summary, queue None, errors [NotFound, UnknownAgent], clauses ["S07"];
+    SummarizeSession: "sessions.summary" (SessionRef) -> Summary, queue Start, errors [NotFound, UnknownAgent], clauses ["S07"];
 
     /// A whole session, wrapped for a transfer.
-    ExportSession: "sessions.export" (SessionRef) -> Exported, queue None,
+    ExportSession: "sessions.export" (SessionRef) -> Exported, queue Start,
         errors [NotFound, UnknownAgent], clauses ["S08", "C15"];
 
     /// Writes a session into an agent's store, under a fresh id unless one is given.
-    ImportSession: "sessions.import" (ImportParams) -> Imported, queue None,
+    ImportSession: "sessions.import" (ImportParams) -> Imported, queue Start,
         errors [Invalid, UnknownAgent, Locked], clauses ["S09", "S28", "C15"];
 
     /// Copies a stored session into another agent's store on this node.
-    ConvertSession: "sessions.convert" (ConvertParams) -> Converted, queue None,
+    ConvertSession: "sessions.convert" (ConvertParams) -> Converted, queue Start,
         errors [NotFound, Invalid, UnknownAgent], clauses ["S10", "S28"];
 
     /// A page of the history, newest page first.
-    ReadHistory: "sessions.history" (HistoryParams) -> HistoryPage, queue None, errors [NotFound, UnknownAgent], clauses ["S11"];
+    ReadHistory: "sessions.history" (HistoryParams) -> HistoryPage, queue Start, errors [NotFound, UnknownAgent], clauses ["S11"];
 
     /// Makes a stored session live, under its lock. An agent that cannot run it gives a read-only attach.
-    AttachSession: "sessions.attach" (AttachParams) -> Attached, queue None,
+    AttachSession: "sessions.attach" (AttachParams) -> Attached, queue Start,
         errors [NotFound, Locked, UnknownAgent, Unavailable, Overloaded], clauses ["S12", "S26", "C17"];
 
     /// Releases a live session; a run in flight is cancelled first.
-    DetachSession: "sessions.detach" (LiveRef) -> Detached, queue None, errors [NotFound], clauses ["S13", "S26"];
+    DetachSession: "sessions.detach" (LiveRef) -> Detached, queue Start, errors [NotFound], clauses ["S13", "S26"];
 
     /// Makes a session and makes it live.
     CreateSession: "sessions.create" (CreateParams) -> Attached, queue None,
         errors [UnknownAgent, NoAgent, Unavailable, Overloaded], clauses ["S14", "S26"];
 
     /// Runs a prompt on a live session and answers when the run has ended, with its outcome.
-    PromptSession: "sessions.prompt" (PromptParams) -> PromptOutcome, queue None,
+    PromptSession: "sessions.prompt" (PromptParams) -> PromptOutcome, queue Start,
         errors [NotFound, Busy, NoAgent, TooLarge, Cancelled, Unavailable, Overloaded], clauses ["S15", "S27", "C10"];
 
     /// Cancels the run in flight, if there is one; its permission requests expire.
@@ -78,26 +82,27 @@ crate::rpc_wire! {
     AnswerPermission: "sessions.permission" (PermissionParams) -> Resolved, queue None, errors [NotFound], clauses ["S15"];
 
     /// Deletes a session from the store that owns it; a live one is detached.
-    DeleteSession: "sessions.delete" (SessionRef) -> Deleted, queue None,
+    DeleteSession: "sessions.delete" (SessionRef) -> Deleted, queue Start,
         errors [NotFound, Locked, UnknownAgent], clauses ["S16", "S26"];
 
     /// Changes what the overlay says of a session: title, pinned, archived, projects, model.
-    PatchMeta: "sessions.patch_meta" (PatchMetaParams) -> SessionRow, queue None,
-        errors [NotFound, Invalid], clauses ["S17", "S28"], later;
+    PatchMeta: "sessions.patch_meta" (PatchMetaParams) -> SessionRow, queue Start,
+        errors [NotFound, Invalid, Overloaded], clauses ["S17", "S28"];
 
     /// Lists the projects of this node.
-    ListProjects: "projects.list" (Nothing) -> Projects, queue None, errors [Invalid], clauses ["S18", "S28"], later;
+    ListProjects: "projects.list" (Nothing) -> Projects, queue None, errors [Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Makes a project.
-    CreateProject: "projects.create" (CreateProjectParams) -> Project, queue None, errors [Invalid], clauses ["S18", "S28"], later;
+    CreateProject: "projects.create" (CreateProjectParams) -> Project, queue None,
+        errors [Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Renames a project.
     RenameProject: "projects.rename" (RenameProjectParams) -> Project, queue None,
-        errors [NotFound, Invalid], clauses ["S18", "S28"], later;
+        errors [NotFound, Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Deletes a project; its id leaves every session.
     DeleteProject: "projects.delete" (ProjectRef) -> Deleted, queue None,
-        errors [NotFound, Invalid], clauses ["S18", "S28"], later;
+        errors [NotFound, Invalid, Overloaded], clauses ["S18", "S28"];
 
     /// Counts the config items of every agent that has config; one that fails does not hide the others.
     ListConfig: "config.list" (ConfigListParams) -> Vec<ConfigEntry>, queue None,
@@ -112,15 +117,15 @@ crate::rpc_wire! {
         errors [UnknownAgent, Invalid, Unavailable], clauses ["S20", "S28"], later;
 
     /// Puts files back to what they were at a message.
-    RestoreFiles: "sessions.restore" (RestoreParams) -> Restored, queue None,
+    RestoreFiles: "sessions.restore" (RestoreParams) -> Restored, queue Start,
         errors [NotFound, Busy, Locked], clauses ["S21"];
 
     /// Takes back the messages after a message; a live session is detached.
-    RewindSession: "sessions.rewind" (RewindParams) -> Rewound, queue None,
+    RewindSession: "sessions.rewind" (RewindParams) -> Rewound, queue Start,
         errors [NotFound, Busy, Locked], clauses ["S21", "S26"];
 
     /// Streams a live session's events from now on, until it is detached. A second call is a second stream.
-    SubscribeSession: "sessions.subscribe" (LiveRef) -> SessionSubscribed, queue None,
+    SubscribeSession: "sessions.subscribe" (LiveRef) -> SessionSubscribed, queue Start,
         errors [NotFound, Overloaded], clauses ["S22", "S23", "S15"];
 
     /// Streams the node's feed from now on: changes of the live map, and the events of every live session.

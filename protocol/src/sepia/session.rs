@@ -6,7 +6,6 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// Nothing is asked.
@@ -63,11 +62,26 @@ pub struct SessionRow {
     pub archived: bool,
     /// The projects that it belongs to.
     pub project_ids: Vec<String>,
-    /// The overlay's spans, as they were stored.
-    pub spans: Vec<Value>,
+    /// The times that it was live, oldest first.
+    pub spans: Vec<Span>,
     /// The live state of its lock, when that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock: Option<LockState>,
+}
+
+/// One time that a session was live.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Span {
+    /// The agent that ran it.
+    pub agent_id: String,
+    /// The model that it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Milliseconds since the epoch.
+    pub started_at: i64,
+    /// Milliseconds since the epoch; null while it lasts, or until the end of a killed process is found.
+    pub ended_at: Option<i64>,
 }
 
 /// How a session's lock stands.

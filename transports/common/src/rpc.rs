@@ -14,7 +14,7 @@ use std::{
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -34,7 +34,7 @@ pub trait Wire: Send + Sync + 'static {
     /// The method of this name, and its row; `None` is answered with `-32601`.
     fn lookup(&self, name: &str) -> Option<(Self::Method, &'static Row)>;
 
-    /// What a request of a row with [`Queue::BySession`] waits behind. `None`: it names nothing, and does not wait.
+    /// What a request of a row with a queue waits behind. `None`: it names nothing, and does not wait.
     fn key(&self, method: Self::Method, params: Option<&str>) -> Option<String>;
 
     /// Whether a call may last until the client sends something more (a prompt waits for permissions), so that reading
@@ -61,6 +61,25 @@ pub struct Call {
     pub params: Option<Box<str>>,
     /// Fires when somebody cancels it before it has [begun](Armed::begun).
     pub armed: Armed,
+    /// What keeps the next call of a [`Queue::Start`] from starting.
+    pub turn: Turn,
+}
+
+/// A call's turn to start; over when it is dropped, or [passed on](Turn::pass_on).
+#[derive(Default)]
+pub struct Turn(Mutex<Option<Box<Place>>>);
+
+impl Turn {
+    /// Lets the next call of the session start, though this one has not ended.
+    pub fn pass_on(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Turn")
+    }
 }
 
 /// A result, and what is to be done once its reply is on its way.
@@ -112,8 +131,10 @@ struct Job<W: Wire> {
     id: Option<Id>,
     method: W::Method,
     call: Call,
-    place: Option<Place>,
-    /// Whether the place is held until the reply is on its way; not if a later item of the same batch waits behind it.
+    place: Option<Box<Place>>,
+    queue: Queue,
+    /// Whether the place is held until the reply is on its way; not if a later item of the same batch waits behind it,
+    /// and never in a queue of starts.
     holds: bool,
     lasts: bool,
 }
@@ -159,7 +180,7 @@ impl<W: Wire> Peer<W> {
                 }
                 let mut seen = HashSet::new();
                 for item in plan.iter_mut().rev() {
-                    if let Planned::Job(Job { place: Some(place), holds, .. }) = item {
+                    if let Planned::Job(Job { place: Some(place), queue: Queue::BySession, holds, .. }) = item {
                         *holds = seen.insert(place.key.clone());
                     }
                 }
@@ -184,16 +205,17 @@ impl<W: Wire> Peer<W> {
         let armed = Armed::default();
         let key = match row.queue {
             Queue::None => None,
-            Queue::BySession => self.wire.key(method, params),
+            Queue::BySession | Queue::Start => self.wire.key(method, params),
         };
-        let lasts = key.is_some() || self.wire.lasts(method);
+        let lasts = (row.queue == Queue::BySession && key.is_some()) || self.wire.lasts(method);
         let cancellable = self.wire.arms(method).then(|| armed.clone());
         let place = match key.map(|key| self.queues.enter(key, cancellable)).transpose() {
             Ok(place) => place,
             Err(failure) => return id.map(|id| Planned::Ready(jsonrpc::error(Some(&id), &failure, None))),
         };
-        let call = Call { params: params.map(Into::into), armed };
-        Some(Planned::Job(Job { wire: self.wire.clone(), id, method, call, place, holds: true, lasts }))
+        let call = Call { params: params.map(Into::into), armed, turn: Turn::default() };
+        let (wire, queue) = (self.wire.clone(), row.queue);
+        Some(Planned::Job(Job { wire, id, method, call, place, queue, holds: queue == Queue::BySession, lasts }))
     }
 }
 
@@ -230,7 +252,7 @@ impl<W: Wire> Work<W> {
                 Answer {
                     bytes: reply.map(Bytes::from),
                     then: then.into_iter().collect(),
-                    places: place.into_iter().collect(),
+                    places: place.into_iter().map(|place| *place).collect(),
                 }
             }
             Kind::Batch(plan) => run_batch(plan).await,
@@ -271,7 +293,7 @@ async fn run_batch<W: Wire>(plan: Vec<Planned<W>>) -> Answer {
             *slot = reply;
         }
         answer.then.extend(then);
-        answer.places.extend(place);
+        answer.places.extend(place.map(|place| *place));
     }
     answer.bytes = array(replies.into_iter().flatten());
     answer
@@ -294,16 +316,19 @@ fn array(replies: impl Iterator<Item = Vec<u8>>) -> Option<Bytes> {
 struct Done {
     reply: Option<Vec<u8>>,
     then: Option<Then>,
-    place: Option<Place>,
+    place: Option<Box<Place>>,
 }
 
 impl<W: Wire> Job<W> {
     async fn run(self) -> Done {
-        let Self { wire, id, method, call, mut place, holds, lasts: _ } = self;
+        let Self { wire, id, method, mut call, mut place, queue, holds, lasts: _ } = self;
         if let Some(place) = &mut place {
             place.turn().await;
         }
-        let outcome = if call.armed.token.is_cancelled() {
+        if queue == Queue::Start {
+            call.turn = Turn(Mutex::new(place.take()));
+        }
+        let outcome = if call.armed.is_cancelled() {
             Err(Failure::new(ErrorCode::Cancelled, "cancelled before it began"))
         } else {
             // A handler's state is behind the plane's own invariants; a panic is told and the connection goes on.
@@ -343,22 +368,39 @@ struct Line {
     armed: Vec<Armed>,
 }
 
-/// Tells a request that somebody cancelled it while it waited.
-#[derive(Debug, Clone, Default)]
-pub struct Armed {
+/// Tells a request that somebody cancelled it while it waited. Made when it is first looked at: most requests never do.
+#[derive(Debug, Default)]
+pub struct Armed(OnceLock<Arc<Arm>>);
+
+#[derive(Debug, Default)]
+struct Arm {
     token: CancellationToken,
-    begun: Arc<AtomicBool>,
+    begun: AtomicBool,
+}
+
+impl Clone for Armed {
+    fn clone(&self) -> Self {
+        Self(OnceLock::from(self.arm().clone()))
+    }
 }
 
 impl Armed {
     /// Fires on cancel.
     pub fn token(&self) -> &CancellationToken {
-        &self.token
+        &self.arm().token
     }
 
     /// Its run has begun: from now on a cancel goes to the run.
     pub fn begun(&self) {
-        self.begun.store(true, Ordering::Release);
+        self.arm().begun.store(true, Ordering::Release);
+    }
+
+    fn arm(&self) -> &Arc<Arm> {
+        self.0.get_or_init(Arc::default)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.get().is_some_and(|arm| arm.token.is_cancelled())
     }
 }
 
@@ -382,11 +424,11 @@ impl SessionQueues {
     pub fn cancel_waiting(&self, key: &str) -> usize {
         let lines = self.lock();
         let Some(line) = lines.get(key) else { return 0 };
-        let waits = |armed: &&Armed| !armed.begun.load(Ordering::Acquire) && !armed.token.is_cancelled();
-        line.armed.iter().filter(waits).map(|armed| armed.token.cancel()).count()
+        let waits = |armed: &&Armed| !armed.arm().begun.load(Ordering::Acquire) && !armed.is_cancelled();
+        line.armed.iter().filter(waits).map(|armed| armed.token().cancel()).count()
     }
 
-    fn enter(&self, key: String, armed: Option<Armed>) -> Result<Place, Failure> {
+    fn enter(&self, key: String, armed: Option<Armed>) -> Result<Box<Place>, Failure> {
         let mut lines = self.lock();
         let line = lines.entry(key.clone()).or_insert_with(|| Line {
             turn: Arc::new(Semaphore::new(1)),
@@ -403,7 +445,7 @@ impl SessionQueues {
         // The first poll takes the place in the line.
         let permit = (&mut turn).now_or_never().flatten();
         let waiting = if permit.is_none() { Some(turn as Pin<Box<_>>) } else { None };
-        Ok(Place { queues: self.clone(), key, armed, waiting, permit })
+        Ok(Box::new(Place { queues: self.clone(), key, armed, waiting, permit }))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
@@ -425,7 +467,7 @@ impl Drop for Place {
         let mut lines = self.queues.lock();
         let Some(line) = lines.get_mut(&self.key) else { return };
         if let Some(mine) = &self.armed {
-            line.armed.retain(|armed| !Arc::ptr_eq(&armed.begun, &mine.begun));
+            line.armed.retain(|armed| !Arc::ptr_eq(armed.arm(), mine.arm()));
         }
         line.length = line.length.saturating_sub(1);
         if line.length == 0 {

@@ -14,12 +14,14 @@ fn nothing(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 static KEYED: Row = row("keyed", Queue::BySession);
 static FREE: Row = row("free", Queue::None);
+static STARTS: Row = row("starts", Queue::Start);
 
 const fn row(name: &'static str, queue: Queue) -> Row {
     Row { name, doc: "", clauses: &[], queue, errors: &[], built: true, params: nothing, result: nothing }
 }
 
-/// `free` answers at once, `keyed` when `gate` opens; both with what they were given.
+/// `free` answers at once, `keyed` and `starts` when `gate` opens; all with what they were given. `starts` passes its turn on
+/// at once when it says "pass".
 #[derive(Default)]
 struct Echo {
     gate: Notify,
@@ -42,6 +44,7 @@ impl Wire for Echo {
     fn lookup(&self, name: &str) -> Option<(bool, &'static Row)> {
         match name {
             "keyed" => Some((true, &KEYED)),
+            "starts" => Some((true, &STARTS)),
             "free" => Some((false, &FREE)),
             _ => None,
         }
@@ -60,10 +63,13 @@ impl Wire for Echo {
     }
 
     async fn call(self: Arc<Self>, keyed: bool, call: Call) -> Result<Reply, Failure> {
+        let say = params(call.params.as_deref()).say.unwrap_or_default();
+        if say == "pass" {
+            call.turn.pass_on();
+        }
         if keyed {
             self.gate.notified().await;
         }
-        let say = params(call.params.as_deref()).say.unwrap_or_default();
         assert_ne!(say, "panic");
         let sent = self.sent.clone();
         let text = say.to_string();
@@ -219,4 +225,46 @@ async fn the_replies_to_a_batch_have_a_limit() {
     let answer = ask(&peer, &batch).await;
     assert!(answer.starts_with("[1=\"xxx"));
     assert!(answer.ends_with("\" 2!too_large 3=3]"), "{}", &answer[answer.len() - 40..]);
+}
+
+/// Three calls of one session and one of another; which have started by the time that all have had a chance to.
+#[tokio::test]
+async fn starts_wait_for_the_end_of_the_call_before_unless_it_passes_its_turn_on() {
+    let (wire, queues, peer) = peer();
+    let starts = |id, session: &str, say: &str| {
+        let params = format!(r#"{{"session":"{session}","say":"{say}"}}"#);
+        tokio::spawn(peer.take(&request(id, "starts", &params)).unwrap().run())
+    };
+    let calls = [starts(1, "a", "pass"), starts(2, "a", "x"), starts(3, "a", "y")];
+    for expected in ["1=\"pass\"", "2=\"x\"", "3=\"y\""] {
+        tokio::task::yield_now().await;
+        assert_eq!(ask(&peer, &request(4, "free", r#"{"session":"a"}"#)).await, "4=null");
+        let at = expected[..1].parse::<usize>().unwrap() - 1;
+        assert!(!calls[at].is_finished());
+        wire.gate.notify_one();
+        while !calls[at].is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut answers = Vec::new();
+    for call in calls {
+        // Kept unsent: a turn does not last until the reply is on its way.
+        answers.push(call.await.unwrap());
+    }
+    assert_eq!(answers.iter().map(short).collect::<Vec<_>>(), ["1=\"pass\"", "2=\"x\"", "3=\"y\""]);
+    assert!(queues.lines.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_of_starts_does_not_wait_for_its_own_reply() {
+    let (wire, queues, peer) = peer();
+    let starts = |id| request(id, "starts", &format!(r#"{{"session":"a","say":{id}}}"#));
+    let running = tokio::spawn(peer.take(&format!("[{},{}]", starts(1), starts(2))).unwrap().run());
+    while !running.is_finished() {
+        wire.gate.notify_one();
+        tokio::task::yield_now().await;
+    }
+    let answer = running.await.unwrap();
+    assert_eq!(short(&answer), "[1=1 2=2]");
+    assert!(queues.lines.lock().unwrap().is_empty());
 }

@@ -7,12 +7,14 @@
 //! - [`service`]: what happens to one request, in order. [`router`]: paths from the rows. [`access`]: the token and browsers.
 //! - [`read`]: bodies and queries, bounded in bytes and in time. [`reply`]: what goes back.
 //! - [`handlers`]: one short function a row. [`views`]: the plane's types as the wire's.
+//! - [`metrics`]: figures of the process, as text.
 //! - [`sse`]: a session's events as a response body. [`stall`]: cuts off who does not read.
 
 mod access;
 mod config;
 mod handlers;
 mod listener;
+mod metrics;
 mod read;
 mod reply;
 mod router;

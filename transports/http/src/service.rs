@@ -81,7 +81,8 @@ impl Server {
         let (parts, body) = request.into_parts();
         let mut left = !body.is_end_stream();
         let found = self.router.find(parts.uri.path());
-        let row = found.as_ref().and_then(|found| found.resource.op(&parts.method)).map(Op::row);
+        let op = found.as_ref().and_then(|found| found.resource.op(&parts.method));
+        let row = op.map(Op::row);
         let mut reply = match self.guard.check(&parts.headers, &parts.uri) {
             Err(refused) => reply::failure(refused.into()),
             Ok(origin) => {
@@ -102,6 +103,7 @@ impl Server {
             unread.set();
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        self.larik.requests.count(op, reply.status());
         log(&parts.method, row, &reply, started);
         reply
     }

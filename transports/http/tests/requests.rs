@@ -42,7 +42,7 @@ async fn paths_and_methods_are_answered_as_http_asks() {
         ("HEAD", "/v1/sessions/x/prompt", 405, Some("POST, OPTIONS")),
         ("OPTIONS", "/v1/sessions", 204, Some("GET, HEAD, POST, OPTIONS")),
         ("OPTIONS", "*", 204, Some("GET, HEAD, POST, PATCH, DELETE, OPTIONS")),
-        ("GET", "/v1/metrics", 501, None),
+        ("POST", "/metrics", 405, Some("GET, HEAD, OPTIONS")),
     ] {
         let answer = server.call(method, path, "").await;
         assert_eq!((answer.status, answer.header("allow")), (status, allow), "{method} {path}");

@@ -358,3 +358,57 @@ async fn a_stop_lets_a_request_in_flight_have_its_answer() {
     assert!(!plane.detach(&id(&s), CloseReason::Explicit).await.unwrap());
     server.end().await;
 }
+
+#[tokio::test]
+async fn a_cancel_of_a_run_that_is_over_reaches_no_later_one() {
+    let server = Server::start().await;
+    let s = server.create().await;
+    let first = at(&server, "POST", &s, "/prompt", r#"{"text":"hi","wait":true}"#).await.1;
+    let second = at(&server, "POST", &s, "/prompt", r#"{"text":"hold"}"#).await.1;
+    let run = |told: &serde_json::Value| triplane_protocol::RunId::from(told["run_id"].as_str().unwrap());
+    assert!(!server.plane.cancel_run(&id(&s), &run(&first)).await.unwrap());
+    assert_eq!(at(&server, "GET", &s, "", "").await.1["busy"], true);
+    assert!(server.plane.cancel_run(&id(&s), &run(&second)).await.unwrap());
+    assert_eq!(at(&server, "GET", &s, "", "").await.1["busy"], false);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn figures_tell_what_happened() {
+    let server = Server::start().await;
+    let s = server.create().await;
+    let mut events = server.events(&s, "&after=1000", "").await;
+    server.run(&s, "hi").await;
+    events.until_idle().await;
+    server.call("POST", &format!("/v1/sessions/{s}/prompt"), r#"{"text":"ask"}"#).await;
+    events.until("permission_request").await;
+    server.call("GET", "/v1/nope", "").await;
+    assert_eq!(server.ask("GET", "/metrics", &[], "").await.code(), "unauthorized");
+    let figures = server.call("GET", "/metrics", "").await;
+    assert_eq!(figures.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let text = String::from_utf8(figures.body).unwrap();
+    for line in [
+        "triplane_sessions_loaded 1",
+        "triplane_sessions_busy 1",
+        "triplane_permissions_pending 1",
+        "triplane_subscribers 1",
+        "triplane_http_streams 1",
+        "triplane_gaps_total 1",
+        r#"triplane_runs_total{stopped_reason="completed"} 1"#,
+        r#"triplane_runs_total{stopped_reason="aborted"} 0"#,
+        r#"triplane_http_requests_total{method="POST",route="/v1/sessions",status="201"} 1"#,
+        r#"triplane_http_requests_total{method="GET",route="/v1/sessions/{id}/events",status="200"} 1"#,
+        r#"triplane_http_requests_total{method="GET",route="/metrics",status="401"} 1"#,
+        r#"triplane_http_requests_total{method="",route="-",status="404"} 1"#,
+    ] {
+        assert!(text.lines().any(|got| got == line), "{line} in\n{text}");
+    }
+    let figure = |name: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok());
+        found.unwrap_or_else(|| panic!("{name} in\n{text}"))
+    };
+    assert!(figure("triplane_events_total") > 5);
+    assert!(figure(r#"triplane_store_append_seconds_count{acknowledged="true"}"#) >= 3, "two starts and an end");
+    assert!(!text.contains(TOKEN) && !text.contains(&s));
+    server.end().await;
+}

@@ -1,11 +1,13 @@
 //! One handler a row of sepia: params in, a plane call, the result out. Clauses: S02–S30.
 
 use crate::{connection::Client, forward, views};
+use serde::Deserialize;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
-use triplane_common::rpc::{Armed, Call, Reply, Then, Wire};
+use triplane_common::rpc::{Armed, Call, Reply, Then, Turn, Wire};
 use triplane_core::{
     PlaneError,
     plane::{Answer, Attach, Choice, Created, Import, Prompt, Rewind, SessionDetail, WhenBusy},
@@ -25,8 +27,14 @@ impl Wire for Client {
         sepia::Method::from_name(name).map(|method| (method, method.row()))
     }
 
-    fn key(&self, _: Self::Method, _: Option<&str>) -> Option<String> {
-        None
+    fn key(&self, _: Self::Method, params: Option<&str>) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Named<'a> {
+            #[serde(borrow)]
+            id: Cow<'a, str>,
+        }
+        // What cannot be read here is refused by the row's own params, and need not wait for that.
+        serde_json::from_str(params?).ok().map(|Named { id }| id.into_owned())
     }
 
     fn lasts(&self, method: Self::Method) -> bool {
@@ -34,17 +42,28 @@ impl Wire for Client {
     }
 
     async fn call(self: Arc<Self>, method: Self::Method, call: Call) -> Result<Reply, Failure> {
-        let request = Request { client: self, armed: call.armed, then: Mutex::default() };
+        if only_reads(method) {
+            call.turn.pass_on();
+        }
+        let request = Request { client: self, armed: call.armed, turn: call.turn, then: Mutex::default() };
         let result = sepia::dispatch(&request, method, call.params.as_deref()).await?;
         let then = request.then.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Reply { result, then })
     }
 }
 
+/// Whether what follows need not wait for its end: it reads what is there when it starts.
+fn only_reads(method: sepia::Method) -> bool {
+    use sepia::Method::*;
+    matches!(method, GetSession | SummarizeSession | ExportSession | ReadHistory | ConvertSession)
+}
+
 /// One request, when its turn has come.
 struct Request {
     client: Arc<Client>,
     armed: Armed,
+    /// Keeps later calls of the session from starting.
+    turn: Turn,
     /// What follows the reply.
     then: Mutex<Option<Then>>,
 }
@@ -107,9 +126,41 @@ impl Handle<ListAgents> for Request {
 }
 
 impl Handle<ListSessions> for Request {
-    async fn handle(&self, _: ListParams) -> Result<Sessions, Failure> {
-        let page = self.client.plane.list(None, None).await?;
-        Ok(Sessions { sessions: page.rows.into_iter().map(views::row).collect() })
+    async fn handle(&self, params: ListParams) -> Result<Sessions, Failure> {
+        let rows = self.client.plane.rows(params.with_locks).await?;
+        Ok(Sessions { sessions: rows.into_iter().map(views::row).collect() })
+    }
+}
+
+impl Handle<PatchMeta> for Request {
+    async fn handle(&self, params: PatchMetaParams) -> Result<SessionRow, Failure> {
+        Ok(views::row(self.client.plane.patch_meta(&params.id, views::patch(params.patch)).await?))
+    }
+}
+
+impl Handle<ListProjects> for Request {
+    async fn handle(&self, _: Nothing) -> Result<Projects, Failure> {
+        let projects = self.client.plane.projects().await?;
+        Ok(Projects { projects: projects.into_iter().map(views::project).collect() })
+    }
+}
+
+impl Handle<CreateProject> for Request {
+    async fn handle(&self, params: CreateProjectParams) -> Result<Project, Failure> {
+        Ok(views::project(self.client.plane.create_project(&params.name).await?))
+    }
+}
+
+impl Handle<RenameProject> for Request {
+    async fn handle(&self, params: RenameProjectParams) -> Result<Project, Failure> {
+        Ok(views::project(self.client.plane.rename_project(&params.id, &params.name).await?))
+    }
+}
+
+impl Handle<DeleteProject> for Request {
+    async fn handle(&self, params: ProjectRef) -> Result<Deleted, Failure> {
+        self.client.plane.delete_project(&params.id).await?;
+        Ok(Deleted { deleted: true })
     }
 }
 
@@ -172,9 +223,10 @@ impl Handle<RewindSession> for Request {
 
 impl Handle<SummarizeSession> for Request {
     async fn handle(&self, params: SessionRef) -> Result<Summary, Failure> {
-        let detail = self.detail(&params.id, params.agent.as_deref()).await?;
+        self.must_be_of(&params.id, params.agent.as_deref()).await?;
+        let row = self.client.plane.meta_row(&params.id).await?;
         let messages = self.client.plane.messages(&params.id).await?.len();
-        Ok(Summary { row: views::row(detail.row), message_count: u64::try_from(messages).unwrap_or(u64::MAX) })
+        Ok(Summary { row: views::row(row), message_count: u64::try_from(messages).unwrap_or(u64::MAX) })
     }
 }
 
@@ -238,6 +290,7 @@ impl Handle<PromptSession> for Request {
         };
         let run = self.client.plane.prompt(&params.id, prompt).await?;
         self.armed.begun();
+        self.turn.pass_on();
         let result = run.finished().await?;
         self.client.told(&params.id, result.last_seq).await;
         Ok(views::outcome(result))
@@ -268,7 +321,7 @@ impl Handle<SubscribeSession> for Request {
         let Client { outbox, drain, .. } = &*self.client;
         let (forward, progress) =
             forward::SessionForward::new(params.id.clone(), cursor, outbox.clone(), drain.clone());
-        self.client.follows(&params.id, progress);
+        let forward = forward.among(self.client.follows(&params.id, progress));
         let client = self.client.clone();
         self.then(move || {
             client.forwards.spawn(async move {
@@ -287,8 +340,11 @@ impl Handle<SubscribeNode> for Request {
         let client = self.client.clone();
         self.then(move || {
             let (outbox, drain) = (client.outbox.clone(), client.drain.clone());
+            let readers = client.node_readers.clone();
+            readers.fetch_add(1, Ordering::Relaxed);
             client.forwards.spawn(async move {
                 forward::node(feed, outbox, drain).await;
+                readers.fetch_sub(1, Ordering::Relaxed);
                 drop(place);
             });
         });

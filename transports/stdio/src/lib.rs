@@ -51,6 +51,8 @@ pub struct StdioLimits {
     pub calls: u32,
     /// The same of calls that may wait for what the client sends next (prompts). Full: refused with `overloaded`.
     pub lasting_calls: u32,
+    /// Calls that may wait for their turn to start on one session. Full: refused with `overloaded`.
+    pub line_calls: usize,
     /// Bytes of output that may wait before reading stops.
     pub reply_bytes: usize,
     /// Bytes of output that may wait before event forwarders do.
@@ -67,6 +69,7 @@ impl Default for StdioLimits {
             line_bytes: 16 << 20,
             calls: 1024,
             lasting_calls: 2048,
+            line_calls: 1024,
             reply_bytes: 4 << 20,
             event_bytes: 64 << 10,
             subscriptions: 1024,

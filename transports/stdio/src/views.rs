@@ -2,15 +2,21 @@
 
 use triplane_core::{
     agent::Descriptor,
-    plane::{self, RunResult, SessionDetail},
+    overlay,
+    plane::{self, MetaRow, RunResult, SessionDetail},
+    store,
 };
 use triplane_protocol::{
     ErrorCode, Failure, ir,
-    sepia::{AgentView, Attached, CapabilitiesView, PromptOutcome, Restored, RunFailure, SessionRow, Skipped},
+    sepia::{
+        AgentView, Attached, CapabilitiesView, LockHolder, LockState, LockWord, MetaPatch, Project, PromptOutcome,
+        Restored, RunFailure, SessionRow, Skipped, Span,
+    },
 };
 
-/// A row of the list. The overlay's members stand for "nothing was said" until the plane has one.
-pub(crate) fn row(row: plane::SessionRow) -> SessionRow {
+/// A row of the list.
+pub(crate) fn row(of: MetaRow) -> SessionRow {
+    let MetaRow { row, meta, spans, lock } = of;
     SessionRow {
         id: row.id,
         agent_id: row.agent,
@@ -21,12 +27,38 @@ pub(crate) fn row(row: plane::SessionRow) -> SessionRow {
         updated_at: row.updated,
         live: row.live,
         pending: row.pending,
-        pinned: false,
-        archived: false,
-        project_ids: Vec::new(),
-        spans: Vec::new(),
-        lock: None,
+        pinned: meta.pinned,
+        archived: meta.archived,
+        project_ids: meta.project_ids.clone(),
+        spans: spans.into_iter().map(span).collect(),
+        lock: lock.map(lock_state),
     }
+}
+
+fn span(span: overlay::Span) -> Span {
+    Span { agent_id: span.agent, model: span.model, started_at: span.started, ended_at: span.ended }
+}
+
+fn lock_state(state: store::LockState) -> LockState {
+    let (state, holder) = match state {
+        store::LockState::Free => (LockWord::Free, None),
+        store::LockState::Held(holder) => (LockWord::Held, Some(holder)),
+        store::LockState::Stale(holder) => (LockWord::Stale, Some(holder)),
+    };
+    let holder =
+        holder.map(|store::Holder { node, pid, since, generation }| LockHolder { node, pid, since, generation });
+    LockState { state, holder }
+}
+
+/// What the overlay is told.
+pub(crate) fn patch(patch: MetaPatch) -> overlay::MetaPatch {
+    let MetaPatch { title, pinned, archived, project_ids, model } = patch;
+    overlay::MetaPatch { title, pinned, archived, project_ids, model }
+}
+
+/// A project.
+pub(crate) fn project(project: overlay::Project) -> Project {
+    Project { id: project.id, name: project.name, created_at: project.created }
 }
 
 /// A session, as create and attach answer.

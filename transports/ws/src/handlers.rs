@@ -1,6 +1,7 @@
 //! One handler a row of lich: params in, a plane call, the result out. Clauses: L03–L20.
 
 use crate::{connection::Client, submit};
+use futures_util::FutureExt;
 use std::sync::Arc;
 use triplane_common::rpc::Armed;
 use triplane_core::{
@@ -8,7 +9,7 @@ use triplane_core::{
     plane::{ClearWhen, Created},
 };
 use triplane_protocol::{
-    ErrorCode, Failure,
+    ErrorCode, Failure, SessionId,
     lich::{self, HealthResult, HealthStatus, ListedSession},
     table::Handle,
 };
@@ -73,16 +74,34 @@ impl Handle<lich::PromptAbort> for Request {
     async fn handle(&self, params: lich::PromptAbortParams) -> Result<lich::PromptAbortResult, Failure> {
         self.needs_agent()?;
         let waited = self.client.queues.cancel_waiting(params.session_id.as_str()) > 0;
-        let ran = match self.client.lich.plane.cancel(&params.session_id).await {
-            // Nothing runs in a session that is not live.
-            Err(PlaneError::NotFound { .. }) => false,
-            outcome => outcome?,
-        };
-        Ok(lich::PromptAbortResult { session_id: params.session_id, aborted: waited || ran })
+        let aborted = self.cancel(&params.session_id, waited).await?;
+        Ok(lich::PromptAbortResult { session_id: params.session_id, aborted })
     }
 }
 
 impl Request {
+    /// Cancels the run in flight; whether it, or (`waited`) a submit that had not begun, was there to be cancelled.
+    /// Answers once that is on its way: the run's end may take a while, and is told by its submit.
+    async fn cancel(&self, id: &SessionId, waited: bool) -> Result<bool, Failure> {
+        let lich = &self.client.lich;
+        let (plane, session) = (lich.plane.clone(), id.clone());
+        let mut cancel = Box::pin(async move { plane.cancel(&session).await });
+        // The first look settles which run is meant.
+        let outcome = match (&mut cancel).now_or_never() {
+            Some(outcome) => outcome,
+            None if waited || lich.plane.get(id).await?.row.busy => {
+                lich.tasks.spawn(cancel);
+                return Ok(true);
+            }
+            None => cancel.await,
+        };
+        match outcome {
+            // Nothing runs in a session that is not live.
+            Err(PlaneError::NotFound { .. }) => Ok(waited),
+            outcome => Ok(outcome? || waited),
+        }
+    }
+
     fn needs_agent(&self) -> Result<(), Failure> {
         if self.client.lich.prompts { Ok(()) } else { Err(PlaneError::NoAgent.into()) }
     }

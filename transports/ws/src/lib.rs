@@ -23,7 +23,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use triplane_common::{ready::ReadyLine, token::Token};
-use triplane_core::{Plane, plane::HoldPolicy};
+use triplane_core::{Plane, agent::NoAgent, plane::HoldPolicy};
 
 /// The lich wire, bound and not yet accepting.
 #[derive(Debug)]
@@ -40,7 +40,9 @@ impl Ws {
         let server = Server::bind(&host, port, guard, token.clone(), limits.clone()).await?;
         let policy = HoldPolicy { name: "ws", cap: Some(max_session_bags), answers: false, ..HoldPolicy::default() };
         let hold = plane.hold(policy);
-        let prompts = plane.agents().iter().any(|agent| agent.can.prompt);
+        // Sessions without an agent can be asked for although there is one. Clause: L20.
+        let none = plane.config().agent.as_deref() == Some(NoAgent::NAME);
+        let prompts = !none && plane.agents().iter().any(|agent| agent.can.prompt);
         let lich = Arc::new(Lich { plane, hold, prompts, limits, tasks: TaskTracker::new() });
         Ok(Self { server, token, lich })
     }

@@ -129,12 +129,13 @@ impl Outbox {
         Look { waiting: !state.queue.is_empty(), reply_bytes: state.reply_bytes, close: state.close.clone() }
     }
 
-    /// Takes messages in order until `bytes` are reached or passed.
+    /// Takes messages in order until `bytes` are reached or passed; one that is larger than that comes alone.
     pub(crate) fn take(&self, bytes: usize) -> Vec<Message> {
         let mut state = self.lock();
         let (mut taken, mut total) = (Vec::new(), 0);
         while total < bytes {
-            let Some(Item { message, kind }) = state.queue.pop_front() else { break };
+            let fits = |item: &mut Item| taken.is_empty() || item.message.len() <= bytes;
+            let Some(Item { message, kind }) = state.queue.pop_front_if(fits) else { break };
             total += message.len();
             match kind {
                 Kind::Reply => state.reply_bytes = state.reply_bytes.saturating_sub(message.len()),

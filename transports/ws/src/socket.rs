@@ -1,6 +1,7 @@
 //! One WebSocket, one task: reads messages to a [`Peer`], writes what its [`Outbox`] holds, pings, and parts.
 //! Invariant: reading never waits for writing nor writing for reading; what waits is bounded by [`WsLimits`], and a reader
-//! that does not read is cut off. No permessage-deflate: small messages on a loopback gain nothing from it, every socket
+//! that does not read is cut off. Small messages are gathered in tungstenite's buffer; a large one is written from where it
+//! lies, so that no socket ever copies it or keeps its room. No permessage-deflate: small messages on a loopback gain nothing from it, every socket
 //! would keep a window of tens of KiB, and the size limit would have to hold after inflation as well. Clauses: L01, L23, C05, C14.
 
 use crate::{WsLimits, outbox::Outbox};
@@ -21,7 +22,10 @@ use tokio_tungstenite::{
         Error, Message, Utf8Bytes,
         protocol::{
             Role, WebSocketConfig,
-            frame::{CloseFrame, coding::CloseCode},
+            frame::{
+                CloseFrame, Frame, FrameHeader,
+                coding::{CloseCode, Data, OpCode},
+            },
         },
     },
 };
@@ -31,9 +35,14 @@ use tokio_util::sync::CancellationToken;
 const BATCH_BYTES: usize = 16 << 10;
 /// Eagerly allocated for each socket; the default of 128 KiB would be most of what an idle one costs.
 const READ_BUFFER_BYTES: usize = 4 << 10;
-/// What the write buffer may hold: one batch and the largest message, a batch's 16 MiB of replies. The outbox is the bound
+/// What the write buffer may hold: one batch, the message that passes its mark, and control frames. The outbox is the bound
 /// that acts; this one only keeps a defect from growing.
-const WRITE_BUFFER_BYTES: usize = 64 << 20;
+const WRITE_BUFFER_BYTES: usize = 4 * BATCH_BYTES;
+/// Bytes on the wire that one message may take, as a multiple of what it may hold: a byte a fragment is seven, and a client
+/// that never ends a message (empty fragments hold nothing) is not listened to forever.
+const FRAGMENTED: usize = 8;
+/// The same, at least.
+const FRAGMENTED_BYTES: usize = 64 << 10;
 /// Pings that are taken while their pongs cannot be written; after that the socket is not read until they can.
 const OWED_PONGS: usize = 32;
 /// Messages that are read in a row before what waits is written, however fast they come.
@@ -101,11 +110,13 @@ pub(crate) async fn run<S, P>(
         .max_message_size(Some(limits.message_bytes))
         .max_frame_size(Some(limits.message_bytes))
         .accept_unmasked_frames(false);
-    let ws = WebSocketStream::from_partially_read(Meter::new(stream), early, Role::Server, Some(config)).await;
+    let most = limits.message_bytes.saturating_mul(FRAGMENTED).max(FRAGMENTED_BYTES);
+    let ws = WebSocketStream::from_partially_read(Meter::new(stream, most), early, Role::Server, Some(config)).await;
     let mut wire = Wire {
         ws,
         outbox: outbox.clone(),
         unflushed: false,
+        large: None,
         blocked: false,
         owed: 0,
         streak: 0,
@@ -115,6 +126,11 @@ pub(crate) async fn run<S, P>(
     let end = wire.serve(&mut peer, limits, stop).await;
     // Forwarders end and budgets are free before the parting, which may take a while.
     peer.gone();
+    if matches!(end, End::Fault(_)) {
+        // What was answered before the fault came is owed.
+        let rest = std::future::poll_fn(|cx| wire.poll_rest(cx));
+        let _ = timeout(limits.closing, rest).await;
+    }
     outbox.shut();
     wire.part(end, limits).await;
 }
@@ -128,6 +144,8 @@ enum End {
     Gone,
     /// We close, and say why.
     Close(CloseFrame),
+    /// We close because of what was sent to us, and say why.
+    Fault(CloseFrame),
     /// We close on a reader that does not read.
     Stalled,
 }
@@ -147,6 +165,8 @@ struct Wire<S> {
     outbox: Outbox,
     /// Whether bytes were handed to the WebSocket since the last whole flush.
     unflushed: bool,
+    /// A large frame of ours that is being written past the WebSocket's own buffer.
+    large: Option<Large>,
     /// Whether the last flush had to wait for the reader.
     blocked: bool,
     /// Pings read since the last whole flush.
@@ -184,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 Step::Text(text) => peer.text(text),
                 Step::Binary(bytes) => {
                     if let Err(close) = peer.binary(bytes) {
-                        return End::Close(close);
+                        return End::Fault(close);
                     }
                 }
                 Step::Drained => return End::Close(frame(CloseCode::Away, "the server stops")),
@@ -246,39 +266,91 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Writes one batch to the system. `false`: nothing was there to be written.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
-        if !self.unflushed && self.owed == 0 {
+        if !self.unflushed && self.owed == 0 && self.large.is_none() {
             let batch = self.outbox.take(BATCH_BYTES);
             if batch.is_empty() {
                 return Poll::Ready(Ok(false));
             }
             for message in batch {
-                // Never more than one batch beyond what was flushed: the buffer has room.
-                Pin::new(&mut self.ws).start_send(message)?;
+                match Large::of(message) {
+                    Ok(large) => {
+                        // It comes alone, and all that went before is flushed: its bytes are the next ones on the wire.
+                        self.large = Some(large);
+                        self.ws.get_mut().gated = true;
+                    }
+                    // Never more than one batch beyond what was flushed: the buffer has room.
+                    Err(message) => {
+                        Pin::new(&mut self.ws).start_send(message)?;
+                        self.unflushed = true;
+                    }
+                }
             }
-            self.unflushed = true;
         }
-        let flushed = Pin::new(&mut self.ws).poll_flush(cx);
+        let flushed = if self.large.is_some() { self.poll_large(cx) } else { Pin::new(&mut self.ws).poll_flush(cx) };
         if flushed.is_pending() && !self.blocked {
             self.blocked = true;
             self.ws.get_mut().wrote = Instant::now();
         }
         ready!(flushed)?;
-        (self.unflushed, self.blocked, self.owed) = (false, false, 0);
+        self.blocked = false;
+        if self.large.take().is_some() {
+            // Pongs may have become due while it was written; the next turn sends them.
+            self.ws.get_mut().gated = false;
+        } else {
+            (self.unflushed, self.owed) = (false, 0);
+        }
         Poll::Ready(Ok(true))
+    }
+
+    /// Writes all that waits.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Ok(true) = ready!(self.poll_write(cx)) {}
+        Poll::Ready(())
+    }
+
+    /// Writes on at the large frame, past the gate that holds everything else back.
+    fn poll_large(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(large) = &mut self.large else { return Poll::Ready(Ok(())) };
+        let meter = self.ws.get_mut();
+        while let Some(rest) = large.rest() {
+            let count = ready!(Pin::new(&mut meter.inner).poll_write(cx, rest))?;
+            if count == 0 {
+                return Poll::Ready(Err(Error::Io(io::ErrorKind::WriteZero.into())));
+            }
+            meter.wrote = Instant::now();
+            large.written += count;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// What a read means; `None`: a control message that is dealt with.
     fn read(&mut self, read: Option<Result<Message, Error>>) -> Option<Step> {
         match read {
-            Some(Ok(Message::Text(text))) => Some(Step::Text(text)),
-            Some(Ok(Message::Binary(bytes))) => Some(Step::Binary(bytes)),
-            Some(Ok(Message::Ping(_))) => {
+            Some(Ok(Message::Text(text))) => {
+                self.ws.get_mut().unended = 0;
+                Some(Step::Text(text))
+            }
+            Some(Ok(Message::Binary(bytes))) => {
+                self.ws.get_mut().unended = 0;
+                Some(Step::Binary(bytes))
+            }
+            Some(Ok(Message::Ping(payload))) => {
+                self.ws.get_mut().control(payload.len());
                 // tungstenite owes the pong, and keeps only the last one while none can be written.
                 self.owed += 1;
                 None
             }
-            Some(Ok(Message::Pong(_) | Message::Frame(_))) => None,
+            Some(Ok(Message::Pong(payload))) => {
+                self.ws.get_mut().control(payload.len());
+                None
+            }
+            Some(Ok(Message::Frame(_))) => None,
             Some(Ok(Message::Close(_))) | None => Some(Step::End(End::Over)),
+            Some(Err(_)) if self.ws.get_ref().over() => {
+                // What still comes is thrown away, and counted elsewhere.
+                self.ws.get_mut().most = usize::MAX;
+                Some(Step::End(End::Fault(frame(CloseCode::Size, "the message has too many fragments"))))
+            }
             Some(Err(err)) => Some(Step::End(failed(&err))),
         }
     }
@@ -323,13 +395,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let (close, patience) = match end {
             End::Gone => return,
             End::Over => (None, limits.closing),
-            End::Close(close) => (Some(close), limits.closing),
+            End::Close(close) | End::Fault(close) => (Some(close), limits.closing),
             End::Stalled => {
                 tracing::info!("a client that does not read was cut off");
                 (Some(frame(CloseCode::Again, "too slow")), limits.parting)
             }
         };
         let tell = async {
+            // A frame that is begun is ended, or no other can follow.
+            std::future::poll_fn(|cx| self.poll_large(cx)).await.ok()?;
+            self.ws.get_mut().gated = false;
             if let Some(close) = close {
                 std::future::poll_fn(|cx| Pin::new(&mut self.ws).poll_ready(cx)).await.ok()?;
                 Pin::new(&mut self.ws).start_send(Message::Close(Some(close))).ok()?;
@@ -366,12 +441,12 @@ async fn discard<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut Meter<S>) -> io
 /// The close code that RFC 6455 has for a failed read.
 fn failed(err: &Error) -> End {
     match err {
-        Error::Capacity(_) => End::Close(frame(CloseCode::Size, "the message is too large")),
-        Error::Utf8(_) => End::Close(frame(CloseCode::Invalid, "a text message must be UTF-8")),
+        Error::Capacity(_) => End::Fault(frame(CloseCode::Size, "the message is too large")),
+        Error::Utf8(_) => End::Fault(frame(CloseCode::Invalid, "a text message must be UTF-8")),
         Error::Protocol(tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
             End::Gone
         }
-        Error::Protocol(_) => End::Close(frame(CloseCode::Protocol, "this is no WebSocket frame")),
+        Error::Protocol(_) => End::Fault(frame(CloseCode::Protocol, "this is no WebSocket frame")),
         // There is nobody left to be told.
         Error::ConnectionClosed
         | Error::AlreadyClosed
@@ -385,26 +460,90 @@ fn failed(err: &Error) -> End {
     }
 }
 
-/// A stream that knows when it last moved a byte in either direction.
+/// A frame that is too large to be copied.
+struct Large {
+    head: Vec<u8>,
+    payload: Bytes,
+    /// Bytes of both that are on the wire.
+    written: usize,
+}
+
+impl Large {
+    /// `Err`: the message is small, or none of data.
+    fn of(message: Message) -> Result<Self, Message> {
+        if message.len() <= BATCH_BYTES {
+            return Err(message);
+        }
+        let (opcode, payload) = match message {
+            Message::Text(text) => (OpCode::Data(Data::Text), Bytes::from(text)),
+            Message::Binary(bytes) => (OpCode::Data(Data::Binary), bytes),
+            Message::Frame(frame) => (frame.header().opcode, frame.into_payload()),
+            small @ (Message::Ping(_) | Message::Pong(_) | Message::Close(_)) => return Err(small),
+        };
+        // Final, without a mask: a server's.
+        let header = FrameHeader { opcode, ..FrameHeader::default() };
+        let mut head = Vec::new();
+        let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+        match header.format(length, &mut head) {
+            Ok(()) => Ok(Self { head, payload, written: 0 }),
+            Err(_) => Err(Message::Frame(Frame::message(payload, opcode, true))),
+        }
+    }
+
+    /// What comes next; `None`: it is written whole.
+    fn rest(&self) -> Option<&[u8]> {
+        let (head, payload) = match self.written.checked_sub(self.head.len()) {
+            None => (self.head.get(self.written..).unwrap_or_default(), 0),
+            Some(payload) => (&[][..], payload),
+        };
+        let rest = if head.is_empty() { self.payload.get(payload..).unwrap_or_default() } else { head };
+        (!rest.is_empty()).then_some(rest)
+    }
+}
+
+/// A stream that knows when it last moved a byte in either direction, and how many came since a message ended.
 struct Meter<S> {
     inner: S,
     heard: Instant,
     wrote: Instant,
+    /// Whether the WebSocket must not write: a frame that it does not know of is underway.
+    gated: bool,
+    /// Bytes that came since a message of data ended, without those of control frames.
+    unended: usize,
+    /// What `unended` may reach.
+    most: usize,
 }
 
+/// Bytes of a client's control frame beside its payload.
+const CONTROL_BYTES: usize = 6;
+
 impl<S> Meter<S> {
-    fn new(inner: S) -> Self {
+    fn new(inner: S, most: usize) -> Self {
         let now = Instant::now();
-        Self { inner, heard: now, wrote: now }
+        Self { inner, heard: now, wrote: now, gated: false, unended: 0, most }
+    }
+
+    /// A control frame may come at any time, and is no part of a message.
+    fn control(&mut self, payload: usize) {
+        self.unended = self.unended.saturating_sub(payload + CONTROL_BYTES);
+    }
+
+    fn over(&self) -> bool {
+        self.unended > self.most
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Meter<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.over() {
+            return Poll::Ready(Err(io::Error::other("a message that does not end")));
+        }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
+        let count = buf.filled().len().saturating_sub(before);
+        if count > 0 {
             self.heard = Instant::now();
+            self.unended = self.unended.saturating_add(count);
         }
         Poll::Ready(Ok(()))
     }
@@ -412,6 +551,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Meter<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Meter<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.gated {
+            // Whoever opens the gate flushes next.
+            return Poll::Pending;
+        }
         let count = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
         self.wrote = Instant::now();
         Poll::Ready(Ok(count))

@@ -181,3 +181,92 @@ async fn a_burst_is_answered_in_order() {
     }
     server.end().await;
 }
+
+#[tokio::test]
+async fn a_message_that_never_ends_is_not_listened_to_forever() {
+    let limits = WsLimits { message_bytes: 16 << 10, ..WsLimits::default() };
+    let server = Running::echo(limits).await;
+    // A byte a fragment is taken, up to the message's own limit.
+    let mut whole = server.bare().await;
+    let mut bytes = frame(0x01, b"x");
+    bytes.extend(frame(0x00, b"x").repeat(4000));
+    bytes.extend(frame(0x80, b"x"));
+    within(whole.write_all(&bytes)).await.unwrap();
+    let mut head = [0; 4];
+    within(whole.read_exact(&mut head)).await.unwrap();
+    assert_eq!(head, [0x81, 126, 0x0f, 0xa2]);
+    // Fragments that hold nothing never reach that limit; pings in between make no difference.
+    let mut endless = server.bare().await;
+    let (mut reading, mut writing) = endless.split();
+    let mut part = frame(0x00, b"").repeat(100);
+    part.extend(frame(0x89, b""));
+    let write = async {
+        writing.write_all(&frame(0x01, b"x")).await.unwrap();
+        // Until the server has closed, and a little more than that.
+        for _ in 0..10_000 {
+            if writing.write_all(&part).await.is_err() {
+                break;
+            }
+        }
+    };
+    let read = async {
+        let mut all = Vec::new();
+        let _ = reading.read_to_end(&mut all).await;
+        all
+    };
+    let ((), all) = within(async { tokio::join!(write, read) }).await;
+    assert!(all.windows(4).any(|part| part[0] == 0x88 && part[2..] == 1009_u16.to_be_bytes()), "no close in {all:?}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn large_messages_go_out_whole_between_small_ones_and_pongs() {
+    let limits = WsLimits { message_bytes: 8 << 20, reply_bytes: 8 << 20, ..WsLimits::default() };
+    let server = Running::echo(limits).await;
+    let mut bare = server.bare().await;
+    let sizes = [10, 16 << 10, (16 << 10) + 1, 3 << 20, 20, 70_000, 5 << 20, 30];
+    let (mut reading, mut writing) = bare.split();
+    let write = async {
+        for size in sizes {
+            writing.write_all(&frame(0x89, b"ping")).await.unwrap();
+            writing.write_all(&frame(TEXT, &vec![b'a'; size])).await.unwrap();
+            writing.write_all(&frame(0x89, b"ping")).await.unwrap();
+        }
+    };
+    let read = async {
+        let (mut got, mut pongs) = (Vec::new(), 0);
+        while got.len() < sizes.len() {
+            let first = reading.read_u8().await.unwrap();
+            let len = match reading.read_u8().await.unwrap() {
+                126 => u64::from(reading.read_u16().await.unwrap()),
+                127 => reading.read_u64().await.unwrap(),
+                len => u64::from(len),
+            };
+            let mut payload = vec![0; usize::try_from(len).unwrap()];
+            reading.read_exact(&mut payload).await.unwrap();
+            match first {
+                TEXT => got.push(payload.len()),
+                0x8a => pongs += 1,
+                other => panic!("a frame that begins with {other:#x}"),
+            }
+        }
+        (got, pongs)
+    };
+    let ((), (got, pongs)) = within(async { tokio::join!(write, read) }).await;
+    assert_eq!(got, sizes);
+    assert!(pongs > 0);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_came_before_a_fault_is_answered() {
+    let server = Running::echo(WsLimits::default()).await;
+    let mut bare = server.bare().await;
+    // A reserved opcode right behind two messages.
+    let bytes = [frame(TEXT, b"one"), frame(TEXT, b"two"), frame(0x83, b"")].concat();
+    within(bare.write_all(&bytes)).await.unwrap();
+    let mut answer = Vec::new();
+    within(bare.read_to_end(&mut answer)).await.unwrap();
+    assert!(answer.starts_with(b"\x81\x03one\x81\x03two\x88"), "{answer:?}");
+    server.end().await;
+}

@@ -1,13 +1,15 @@
 //! What a model looks like from the loop, and which models there are.
 //! Invariant: a model writes no history and runs no tool; it puts pieces out, in order, and says how its turn ended.
 
+#[cfg(feature = "providers")]
+pub mod net;
 mod script;
 
 pub use script::ScriptProvider;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use triplane_protocol::{CallId, ErrorCode, Message, Stop, Usage, ir::Effort};
 
@@ -16,6 +18,8 @@ use triplane_protocol::{CallId, ErrorCode, Message, Stop, Usage, ir::Effort};
 pub struct ModelRequest<'a> {
     /// What it is asked for.
     pub purpose: Purpose,
+    /// What it is told before the conversation; only for models that are [`Model::prompted`].
+    pub system: Option<&'a str>,
     /// What it sees, oldest first.
     pub history: &'a [Arc<Message>],
     /// Reasoning effort, where it was chosen.
@@ -51,14 +55,20 @@ pub enum Piece {
     Text(String),
     /// Shows reasoning.
     Thinking(String),
+    /// Signs the first reasoning that is not signed yet; it has to be handed back as it is.
+    Signature(String),
+    /// Reasoning that is not shown and has to be handed back as it is.
+    Sealed(Value),
     /// Calls a tool; it runs when the turn is over.
     Call {
         /// The provider's id; `None`: one is made.
         id: Option<CallId>,
         /// The tool.
         name: String,
-        /// Its input.
+        /// Its input; a text where it was not JSON.
         input: Value,
+        /// The provider's signature of the call; it has to be handed back as it is.
+        signature: Option<String>,
     },
     /// Starts a background task that ends after `ms` with `text`; only the scripted model does.
     Task {
@@ -95,11 +105,37 @@ pub struct ModelError {
     pub message: String,
     /// Whether the same request may work later.
     pub retryable: bool,
+    /// When the provider says how long to wait before.
+    pub retry_after: Option<Duration>,
+}
+
+/// How often a model is asked again, and after how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// After the first; 0: never again.
+    pub attempts: u32,
+    /// The wait before the first of them; it doubles.
+    pub base: Duration,
+}
+
+impl Retries {
+    /// Never again.
+    pub const NONE: Self = Self { attempts: 0, base: Duration::ZERO };
 }
 
 /// A model.
 #[async_trait]
 pub trait Model: Send + Sync {
+    /// Whether it wants a system prompt; making one reads files.
+    fn prompted(&self) -> bool {
+        false
+    }
+
+    /// How often a turn that failed and is retryable is tried again.
+    fn retries(&self) -> Retries {
+        Retries::NONE
+    }
+
     /// Asks the model once. Pieces go to `out` as they come.
     /// Cancel: the loop drops the future; `cancel` is there for work that is not ended by that.
     async fn turn(

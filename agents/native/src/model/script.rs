@@ -74,7 +74,7 @@ async fn turn(
             Step::Think(text) => out.put(Piece::Thinking(text.to_owned())).await,
             Step::Sleep { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
             Step::Call { name, input } => {
-                out.put(Piece::Call { id: None, name: name.to_owned(), input: input.clone() }).await;
+                out.put(Piece::Call { id: None, name: name.to_owned(), input: input.clone(), signature: None }).await;
             }
             Step::Task { ms, text } => out.put(Piece::Task { ms, text: text.to_owned() }).await,
             Step::Fail(failure) => stop = stopped(failure)?,
@@ -116,8 +116,8 @@ fn stopped(failure: Failure) -> Result<Stop, ModelError> {
         Failure::TooLarge => ErrorCode::TooLarge,
         Failure::Overloaded => ErrorCode::Overloaded,
         Failure::Internal => ErrorCode::Internal,
-        Failure::Unavailable => ErrorCode::Unavailable,
+        Failure::Unavailable | Failure::Broken => ErrorCode::Unavailable,
     };
     let message = format!("the model failed as its script says: {}", failure.word());
-    Err(ModelError { code, message, retryable: failure.retryable() })
+    Err(ModelError { code, message, retryable: failure.retryable(), retry_after: None })
 }

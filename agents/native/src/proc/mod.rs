@@ -52,15 +52,21 @@ pub(crate) struct Running {
     reaped: Option<ExitStatus>,
 }
 
-/// Starts `command` in a shell. Errors: the shell or the shim cannot be started, or `cwd` is gone.
-pub(crate) async fn start(command: &str, cwd: &Path, shim: Option<&Path>) -> io::Result<(Running, Receiver)> {
+/// Starts `command` in a shell, without the variables named in `hidden`. Errors: the shell or the shim cannot be started, or `cwd` is gone.
+pub(crate) async fn start(
+    command: &str,
+    cwd: &Path,
+    shim: Option<&Path>,
+    hidden: &[String],
+) -> io::Result<(Running, Receiver)> {
     let (reader, writer) = io::pipe()?;
     let marker = fresh_marker();
     let mut spawn = shell(command, shim);
     spawn.current_dir(cwd).env(MARKER, &marker).process_group(0);
     spawn.stdout(writer.try_clone()?).stderr(writer);
     for (name, _) in std::env::vars_os() {
-        if is_server_only(&name.to_string_lossy()) {
+        let text = name.to_string_lossy();
+        if is_server_only(&text) || hidden.iter().any(|hidden| *hidden == text) {
             spawn.env_remove(&name);
         }
     }

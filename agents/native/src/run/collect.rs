@@ -8,7 +8,15 @@ use crate::{
 use async_trait::async_trait;
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
-use triplane_protocol::{AgentEvent, CallId, MessageId, Part, ir::KnownPart};
+use triplane_protocol::{
+    AgentEvent, CallId, MessageId, Part,
+    ir::{Extra, KnownPart},
+};
+
+/// Member of a thinking part: reasoning that is not shown, as the provider gave it.
+pub(crate) const SEALED: &str = "sealed";
+/// Member of a call part: the provider's signature.
+pub(crate) const SIGNATURE: &str = "signature";
 
 /// A call that waits for the end of its turn.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +59,9 @@ impl Collector {
     }
 
     async fn think(&mut self, text: String) {
-        if let Some(Part::Known(KnownPart::Thinking { text: before, .. })) = self.reply.parts.last_mut() {
+        if let Some(Part::Known(KnownPart::Thinking { text: before, signature: None, .. })) =
+            self.reply.parts.last_mut()
+        {
             before.push_str(&text);
         } else {
             self.reply.parts.push(Part::thinking(text.clone(), None));
@@ -59,10 +69,30 @@ impl Collector {
         self.host.emit(AgentEvent::LlmThinkingDelta { text }).await;
     }
 
-    fn call(&mut self, id: Option<CallId>, name: String, input: Value) {
+    fn sign(&mut self, signature: String) {
+        let open = self.reply.parts.iter_mut().find_map(|part| match part {
+            Part::Known(KnownPart::Thinking { signature, extra, .. }) if signature.is_none() && extra.is_empty() => {
+                Some(signature)
+            }
+            Part::Known(_) | Part::Other(_) => None,
+        });
+        match open {
+            Some(place) => *place = Some(signature),
+            None => self.reply.parts.push(Part::thinking("", Some(signature))),
+        }
+    }
+
+    fn seal(&mut self, sealed: Value) {
+        let extra = Extra::from_iter([(SEALED.to_owned(), sealed)]);
+        self.reply.parts.push(Part::Known(KnownPart::Thinking { text: String::new(), signature: None, extra }));
+    }
+
+    fn call(&mut self, id: Option<CallId>, name: String, input: Value, signature: Option<String>) {
         let made = || CallId::from(format!("{}-{}", self.reply.id, self.reply.calls.len() + 1));
         let id = id.unwrap_or_else(made);
-        self.reply.parts.push(Part::call(id.clone(), name.clone(), input.clone()));
+        let extra = signature.map(|signature| (SIGNATURE.to_owned(), Value::from(signature))).into_iter().collect();
+        let part = KnownPart::Call { id: id.clone(), name: name.clone(), input: input.clone(), extra };
+        self.reply.parts.push(Part::Known(part));
         self.reply.calls.push(Call { id, name, input });
     }
 
@@ -91,7 +121,9 @@ impl ModelOut for Collector {
         match piece {
             Piece::Text(text) => self.say(text).await,
             Piece::Thinking(text) => self.think(text).await,
-            Piece::Call { id, name, input } => self.call(id, name, input),
+            Piece::Signature(signature) => self.sign(signature),
+            Piece::Sealed(sealed) => self.seal(sealed),
+            Piece::Call { id, name, input, signature } => self.call(id, name, input, signature),
             Piece::Task { ms, text } => self.start_task(ms, text).await,
         }
     }
@@ -106,7 +138,7 @@ impl ModelOut for TextOnly {
     async fn put(&mut self, piece: Piece) {
         match piece {
             Piece::Text(text) => self.0.push_str(&text),
-            Piece::Thinking(_) | Piece::Call { .. } | Piece::Task { .. } => {}
+            Piece::Thinking(_) | Piece::Signature(_) | Piece::Sealed(_) | Piece::Call { .. } | Piece::Task { .. } => {}
         }
     }
 }

@@ -1,16 +1,20 @@
 //! One prompt to its stop: ask the model, keep its message, run its calls, and again.
 //! Invariants: a message is appended before the event that tells of it; every call that is in the history gets a result, whatever
-//! happens; after `cancel` nothing new is begun.
+//! happens; after `cancel` nothing new is begun. A model that is asked again begins its message anew: what it had said before
+//! an `llm_retry` is not in the history.
 
+mod again;
 mod call;
-mod collect;
+pub(crate) mod collect;
 
 use crate::{
     NativeConfig,
     host::Host,
     model::{Model, ModelError, ModelRequest, Purpose, TurnEnd},
+    prompt,
     tools::{self, Desk},
 };
+use again::Again;
 use collect::{Collector, Reply};
 use std::{path::Path, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -43,15 +47,36 @@ pub(crate) async fn summarize(
     cancel: &CancellationToken,
 ) -> Result<(String, Usage), RunError> {
     let model = find(config, &turn.settings.model)?;
-    let request =
-        ModelRequest { purpose: Purpose::Summary, history: &turn.history, effort: turn.settings.effort, tools: &[] };
-    let mut text = collect::TextOnly::default();
-    let end = tokio::select! {
-        biased;
-        () = cancel.cancelled() => return Err(failed(ErrorCode::Cancelled, "the summary was cancelled", false)),
-        end = model.turn(request, &mut text, cancel) => end?,
-    };
-    Ok((text.0, end.usage))
+    let mut again = Again::default();
+    loop {
+        let request = ModelRequest {
+            purpose: Purpose::Summary,
+            system: None,
+            history: &turn.history,
+            effort: turn.settings.effort,
+            tools: &[],
+        };
+        let mut text = collect::TextOnly::default();
+        let asked = async {
+            let error = match model.turn(request, &mut text, cancel).await {
+                Ok(end) => return Ok(Some(end)),
+                Err(error) => error,
+            };
+            match again.after(&error, model.retries()) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(error),
+            }
+            Ok(None)
+        };
+        let end = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(failed(ErrorCode::Cancelled, "the summary was cancelled", false)),
+            end = asked => end?,
+        };
+        if let Some(end) = end {
+            return Ok((text.0, end.usage));
+        }
+    }
 }
 
 /// A run in flight.
@@ -61,6 +86,10 @@ struct Run {
     cancel: CancellationToken,
     desk: Desk,
     turn: Turn,
+    /// What a model that is [`Model::prompted`] is told.
+    system: Option<String>,
+    /// Models that have not failed yet, the next one first.
+    fallbacks: Vec<String>,
     reply: String,
     usage: Usage,
     turns: u32,
@@ -85,7 +114,19 @@ impl Run {
             return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
         }
         let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config) };
-        Ok(Self { model, host, cancel, desk, turn, reply: String::new(), usage: Usage::default(), turns: 0 })
+        let fallbacks = config.fallbacks.clone();
+        Ok(Self {
+            model,
+            host,
+            cancel,
+            desk,
+            turn,
+            system: None,
+            fallbacks,
+            reply: String::new(),
+            usage: Usage::default(),
+            turns: 0,
+        })
     }
 
     async fn go(mut self) -> RunOutcome {
@@ -113,11 +154,8 @@ impl Run {
     async fn round_trip(&mut self) -> Result<Option<Stop>, ModelError> {
         self.turns += 1;
         let model = self.turn.settings.model.clone();
-        self.host.emit(AgentEvent::TurnStart { turn: self.turns, model: model.clone() }).await;
-        self.host.emit(AgentEvent::LlmStart { model }).await;
-        let mut collector = Collector::new(Arc::clone(&self.host));
-        let asked = self.ask(&mut collector).await;
-        let reply = collector.finish();
+        self.host.emit(AgentEvent::TurnStart { turn: self.turns, model }).await;
+        let (reply, asked) = self.ask_until_answered().await;
         match asked {
             Asked::Ended(Ok(end)) => {
                 let calls = reply.calls.clone();
@@ -142,9 +180,59 @@ impl Run {
         }
     }
 
+    /// Asks, and asks again as long as that may help: the same model after a wait, then the fallbacks.
+    async fn ask_until_answered(&mut self) -> (Reply, Asked) {
+        if self.system.is_none() && self.model.prompted() {
+            self.system = Some(prompt::system(&self.desk.cwd).await);
+        }
+        let mut again = Again::default();
+        loop {
+            self.host.emit(AgentEvent::LlmStart { model: self.turn.settings.model.clone() }).await;
+            let mut collector = Collector::new(Arc::clone(&self.host));
+            let asked = self.ask(&mut collector).await;
+            let reply = collector.finish();
+            let Asked::Ended(Err(error)) = &asked else { return (reply, asked) };
+            let (wait, message) = match again.after(error, self.model.retries()) {
+                Some(wait) => (wait, error.message.clone()),
+                None => match self.fall_back(error) {
+                    Some(message) => (std::time::Duration::ZERO, message),
+                    None => return (reply, asked),
+                },
+            };
+            let delay_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            self.host.emit(AgentEvent::LlmRetry { attempt: again.attempts(), delay_ms, message }).await;
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return (reply, Asked::Cancelled),
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Goes on with the next model that there is, and says so. A request that no model could answer is not passed on.
+    fn fall_back(&mut self, error: &ModelError) -> Option<String> {
+        while error.retryable && !self.fallbacks.is_empty() {
+            let next = self.fallbacks.remove(0);
+            if next == self.turn.settings.model {
+                continue;
+            }
+            match self.desk.config.models.find(&next) {
+                Ok(model) => {
+                    self.model = model;
+                    let message = format!("{}; going on with {next}", error.message);
+                    self.turn.settings.model = next;
+                    return Some(message);
+                }
+                Err(why) => tracing::warn!("fallback {next}: {why}"),
+            }
+        }
+        None
+    }
+
     async fn ask(&self, out: &mut Collector) -> Asked {
         let request = ModelRequest {
             purpose: Purpose::Turn,
+            system: self.system.as_deref().filter(|_| self.model.prompted()),
             history: &self.turn.history,
             effort: self.turn.settings.effort,
             tools: tools::specs(),

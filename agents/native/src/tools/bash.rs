@@ -4,6 +4,7 @@
 
 use super::{CANCELLED, Desk, Outcome, Prepared, Tool, output::Output, text::title};
 use crate::{
+    NativeConfig,
     host::{Host, TaskText},
     proc::{self, Running},
 };
@@ -120,7 +121,8 @@ enum End {
 }
 
 async fn run(desk: &Desk, command: &str, limit: Option<Duration>, out: &Out, cancel: &CancellationToken) -> Outcome {
-    let (mut running, mut pipe) = match proc::start(command, &desk.cwd, desk.config.shim.as_deref()).await {
+    let NativeConfig { shim, hidden, .. } = &*desk.config;
+    let (mut running, mut pipe) = match proc::start(command, &desk.cwd, shim.as_deref(), hidden).await {
         Ok(started) => started,
         Err(err) if !desk.cwd.is_dir() => {
             return Outcome::failed(format!("the session's directory {} is gone ({err})", desk.cwd.display()));

@@ -141,6 +141,12 @@ pub(crate) async fn prepare(desk: &Desk, call: &CallId, name: &str, input: &Valu
 
 /// The error names the field and what it should be.
 fn parse<T: Tool>(input: &Value) -> Result<T, String> {
+    if input.is_string() {
+        return Err(format!(
+            "the input of `{}` is not a JSON object; call again with one that fits its schema",
+            T::NAME
+        ));
+    }
     serde_path_to_error::deserialize(input).map_err(|err| {
         let field = err.path().to_string();
         let what = err.into_inner();

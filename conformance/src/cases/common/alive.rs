@@ -28,7 +28,7 @@ fn noise(length: usize) -> Vec<u8> {
         state ^= state >> 17;
         state ^= state << 5;
         // A line of noise should end somewhere.
-        if state % 97 == 0 { b'\n' } else { state.to_le_bytes()[0] }
+        if state.is_multiple_of(97) { b'\n' } else { state.to_le_bytes()[0] }
     };
     (0..length).map(step).collect()
 }

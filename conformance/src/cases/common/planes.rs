@@ -33,7 +33,9 @@ async fn all_three(ctx: &mut Ctx, args: &[&str]) -> Outcome<On> {
 async fn lists_every_session(ctx: &mut Ctx) -> Outcome {
     let mut on = all_three(ctx, &[]).await?;
     let wire = ctx.wire;
-    let id = on.front_on(wire).await?.create_session().await?;
+    // Kept: the end of stdin would end the server.
+    let mut front = on.front_on(wire).await?;
+    let id = front.create_session().await?;
     for other in Wire::ALL.iter().filter(|other| **other != wire) {
         let listed = on.front_on(*other).await?.list().await?;
         expect!(listed.contains(&id), "a session made over {wire} is not listed over {other}: {listed:?}");

@@ -23,9 +23,14 @@ fn token(on: &On, wire: Wire) -> Outcome<String> {
     if wire == Wire::Ws { Ok(on.ws_addr()?.token) } else { Ok(on.http()?.token) }
 }
 
+/// Flags of a start.
+type Flags<'a> = &'a [&'a str];
+/// Variables of a start.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 async fn sources(ctx: &mut Ctx) -> Outcome {
     let wire = ctx.wire;
-    let rows: &[(&[&str], &[(&str, &str)], &str)] = &[
+    let rows: &[(Flags, Variables, &str)] = &[
         (&["--token", "flag-token-0123456789"], &[("TRIPLANE_TOKEN", "env-token-0123456789")], "flag-token-0123456789"),
         (
             &[],

@@ -1,10 +1,18 @@
 //! larik: HTTP and server-sent events.
 
+mod bag;
+pub mod cancels;
+pub mod corners;
+pub mod document;
 pub mod events;
 pub mod history;
+pub mod load;
 pub mod permissions;
 pub mod prompts;
+pub mod readers;
+pub mod reloads;
 pub mod replay;
+pub mod restarts;
 pub mod server;
 pub mod sessions;
 pub mod tasks;
@@ -27,6 +35,13 @@ pub const FILES: &[&[Case]] = &[
     permissions::CASES,
     history::CASES,
     tasks::CASES,
+    document::CASES,
+    cancels::CASES,
+    readers::CASES,
+    load::CASES,
+    restarts::CASES,
+    reloads::CASES,
+    corners::CASES,
 ];
 
 /// Makes a session; its id.

@@ -45,7 +45,7 @@ async fn listed(ctx: &mut Ctx) -> Outcome {
     let pending = http.get(&format!("/v1/sessions/{id}/permissions")).await?.want(200)?;
     let ids: Vec<String> =
         pending.list("/permissions")?.iter().map(|one| one.text("/request_id")).collect::<Outcome<_>>()?;
-    expect_eq!(ids, [request.clone()], "the pending requests");
+    expect_eq!(ids, std::slice::from_ref(&request), "the pending requests");
     let view = get(&http, &id).await?;
     expect_eq!("H08": view.list("/permissions")?, pending.list("/permissions")?, "the session's own list");
     let all = http.get("/v1/permissions").await?.want(200)?;

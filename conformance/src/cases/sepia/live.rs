@@ -23,6 +23,7 @@ cases! {
     "s12-held-elsewhere-is-locked" on STDIO [S12, S06] needs [Process, Script] => locked;
     "s12-takeover" on STDIO [S12, S25] needs [Process, Script] => takeover;
     "s12-a-killed-holder-holds-nothing" on STDIO [S12, C09] needs [Process, Script] => killed_holder;
+    "s12-model-fallbacks-are-tried-in-order-and-told" on STDIO [S12, S14] needs [Script] => fallbacks;
     "s13-detach-cancels-the-run" on STDIO [S13] needs [Script] => detach_cancels;
     "s13-detach-of-what-is-not-live" on STDIO [S13, S15] => detach_nothing;
     "s15-not-live-is-not-found-with-a-hint" on STDIO [S15, S22] needs [Script] => not_live;
@@ -183,6 +184,32 @@ async fn killed_holder(ctx: &mut Ctx) -> Outcome {
         "two",
         "a prompt after the holder's death"
     );
+    Ok(())
+}
+
+async fn fallbacks(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut rpc = on.stdio()?;
+    rpc.call("events.subscribe", json!({})).await?;
+    let models = json!({"cwd": ctx.work(), "model": "nobody/one", "fallbacks": ["nobody/two", "script/echo"]});
+    let made = rpc.call("sessions.create", models).await?;
+    expect_eq!("S14": made.text("/model")?, "script/echo", "the first model that can be used");
+    let id = made.text("/id")?;
+    let told = |params: &Value| {
+        let events = params.get("events").and_then(Value::as_array).cloned().unwrap_or_default();
+        let told = |event: &Value| event.get("type") == Some(&json!("settingsChanged"));
+        events.iter().any(|event| told(event) && event.get("model") == Some(&json!("script/echo")))
+    };
+    rpc.notified("node.event", "the model that create fell back to", told).await.of("S14")?;
+    rpc.call("sessions.detach", json!({"id": id})).await?;
+    let attach = json!({"id": id, "model": "nobody/one", "fallbacks": ["nobody/two", "script/echo"]});
+    expect_eq!(rpc.call("sessions.attach", attach).await?.text("/model")?, "script/echo", "the model after an attach");
+    rpc.notified("node.event", "the model that attach fell back to", told).await?;
+    rpc.call("sessions.detach", json!({"id": id})).await?;
+    let none = json!({"id": id, "model": "nobody/one", "fallbacks": ["nobody/two"]});
+    rpc.fails("sessions.attach", none, "invalid_params").await?;
+    let row = row(&mut rpc, &id).await?.unwrap_or_default();
+    expect_eq!("S26": row.flag("/live")?, false, "`live` after an attach without a model that can be used");
     Ok(())
 }
 

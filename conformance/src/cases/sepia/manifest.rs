@@ -116,6 +116,11 @@ async fn broken_node(ctx: &mut Ctx) -> Outcome {
     Ok(())
 }
 
+/// Flags of a start.
+type Flags<'a> = &'a [&'a str];
+/// Variables of a start.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 async fn config(ctx: &mut Ctx, args: &[&str], env: &[(&str, &str)]) -> Outcome<Value> {
     let launch = env.iter().fold(ctx.launch().args(args), |launch, (name, value)| launch.env(name, value));
     let mut on = ctx.start(&launch).await?;
@@ -129,7 +134,7 @@ async fn defaults(ctx: &mut Ctx) -> Outcome {
 }
 
 async fn settings(ctx: &mut Ctx) -> Outcome {
-    let rows: &[(&[&str], &[(&str, &str)], &str, Value)] = &[
+    let rows: &[(Flags, Variables, &str, Value)] = &[
         (&["--idle-ttl-ms", "0"], &[], "idleTtlMs", Value::Null),
         (&["--idle-ttl-ms", "1"], &[], "idleTtlMs", json!(1)),
         (&[], &[("TRIPLANE_IDLE_TTL_MS", "7000")], "idleTtlMs", json!(7000)),
@@ -153,7 +158,7 @@ async fn settings(ctx: &mut Ctx) -> Outcome {
 }
 
 async fn bad_values(ctx: &mut Ctx) -> Outcome {
-    let rows: &[(&[&str], &[(&str, &str)])] = &[
+    let rows: &[(Flags, Variables)] = &[
         (&["--idle-ttl-ms", "abc"], &[]),
         (&["--sweep-ms", "-1"], &[]),
         (&[], &[("TRIPLANE_IDLE_TTL_MS", "abc")]),

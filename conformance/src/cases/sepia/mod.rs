@@ -5,8 +5,13 @@ pub mod framing;
 pub mod history;
 pub mod live;
 pub mod manifest;
+pub mod mirror;
+pub mod order;
+pub mod overlay;
+pub mod process;
 pub mod prompts;
 pub mod stored;
+pub mod texts;
 
 use crate::{
     case::Case,
@@ -18,8 +23,20 @@ use crate::{
 use serde_json::{Value, json};
 
 /// The files of this topic.
-pub const FILES: &[&[Case]] =
-    &[framing::CASES, manifest::CASES, live::CASES, prompts::CASES, feed::CASES, history::CASES, stored::CASES];
+pub const FILES: &[&[Case]] = &[
+    framing::CASES,
+    texts::CASES,
+    manifest::CASES,
+    live::CASES,
+    order::CASES,
+    prompts::CASES,
+    feed::CASES,
+    mirror::CASES,
+    history::CASES,
+    stored::CASES,
+    overlay::CASES,
+    process::CASES,
+];
 
 /// Makes a session in the server's directory; its id.
 pub(super) async fn create(rpc: &mut Rpc, ctx: &Ctx) -> Outcome<String> {

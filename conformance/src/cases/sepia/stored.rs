@@ -22,6 +22,9 @@ cases! {
     "s18-projects" on STDIO [S18] needs [Script] => projects;
     "s19-config-list" on STDIO [S19] => config_list;
     "s21-rewind-detaches" on STDIO [S21, S25] needs [Process, Script] => rewind;
+    "s21-restore-puts-files-back" on STDIO [S21] needs [Process, Script] => restore;
+    "c15-unknown-records-survive" on STDIO [C15, S08, S09] needs [Process, Files, Script] => unknown_records;
+    "s09-import-under-an-id" on STDIO [S09, S28] needs [Script] => import_as;
 }
 
 /// A session with one prompt.
@@ -182,5 +185,98 @@ async fn rewind(ctx: &mut Ctx) -> Outcome {
     rpc.call("sessions.attach", json!({"id": id})).await?;
     let whole = rpc.call("sessions.get", json!({"id": id})).await?;
     expect_eq!(whole.list("/messages")?.len(), 2, "messages after a rewind");
+    Ok(())
+}
+
+async fn restore(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve_bypass().await?;
+    let mut rpc = on.stdio()?;
+    let id = one(&mut rpc, ctx).await?;
+    let (a, b) = (ctx.work().join("a.txt"), ctx.work().join("b.txt"));
+    std::fs::write(&a, "before").map_err(Stop::harness)?;
+    for (file, text) in [("a.txt", "after"), ("b.txt", "made")] {
+        rpc.call("sessions.prompt", prompt(&id, &write(file, text))).await?;
+    }
+    let whole = rpc.call("sessions.get", json!({"id": id})).await?;
+    let (to, count) = (whole.text("/messages/1/id")?, whole.list("/messages")?.len());
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let restore = |more: Value| {
+        let mut request = json!({"to": to});
+        if let (Some(request), Some(more)) = (request.as_object_mut(), more.as_object()) {
+            request.extend(more.clone());
+        }
+        json!({"id": id, "request": request})
+    };
+    let dry = rpc.call("sessions.restore", restore(json!({"dryRun": true}))).await?;
+    expect_eq!((read(&a), dry.list("/restored")?.len()), ("after".into(), 2), "a dry run");
+    let some = rpc.call("sessions.restore", restore(json!({"paths": ["a.txt"]}))).await?;
+    expect_eq!((read(&a), read(&b)), ("before".into(), "made".into()), "the files after one was put back: {some}");
+    std::fs::write(&b, "by somebody else").map_err(Stop::harness)?;
+    let rest = rpc.call("sessions.restore", restore(json!({}))).await?;
+    expect_eq!(read(&b), "by somebody else", "a file that somebody else changed");
+    expect!(!rest.list("/skipped")?.is_empty(), "what was left is not told: {rest}");
+    // Messages stay, and the session stays live.
+    let whole = rpc.call("sessions.get", json!({"id": id})).await?;
+    expect_eq!(whole.list("/messages")?.len(), count, "messages after a restore");
+    rpc.call("sessions.prompt", prompt(&id, "x")).await?;
+    rpc.fails("sessions.restore", json!({"id": id, "request": {"to": "nonsense"}}), "invalid_params").await?;
+    Ok(())
+}
+
+async fn unknown_records(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut rpc = on.stdio()?;
+    let id = one(&mut rpc, ctx).await?;
+    rpc.call("sessions.detach", json!({"id": id})).await?;
+    let transcript = on.server()?.transcript(&id);
+    let strange = r#"{"type":"from_the_future","x":{"y":[1, 2.50]},"é":"\u2028"}"#;
+    let message = json!({"type": "message", "role": "user", "id": "m-1", "at": 1, "mood": "fine",
+        "parts": [{"type": "text", "text": "kept", "weight": 7}, {"type": "hologram", "data": [1]}]});
+    let mut text = std::fs::read_to_string(&transcript).map_err(Stop::harness)?;
+    text.push_str(&format!("{strange}\nnonsense\n{message}\n"));
+    std::fs::write(&transcript, &text).map_err(Stop::harness)?;
+    rpc.call("sessions.attach", json!({"id": id})).await?;
+    rpc.call("sessions.prompt", prompt(&id, "more")).await?;
+    let after = std::fs::read_to_string(&transcript).map_err(Stop::harness)?;
+    expect!(after.starts_with(&text), "what was there before is no longer: {after}");
+    let bundle = rpc.call("sessions.export", json!({"id": id})).await.of("S08")?.at("/session")?.clone();
+    let kept = bundle.list("/messages")?.iter().find(|message| message.get("id") == Some(&json!("m-1"))).cloned();
+    let kept = kept.ok_or_else(|| Stop::broke(format!("the message after a bad line is lost: {bundle}")))?;
+    expect_eq!(kept.get("mood"), message.get("mood"), "a member that is not known");
+    expect_eq!(kept.get("parts"), message.get("parts"), "parts that are not known");
+    let mut bundle = bundle;
+    if let Some(bundle) = bundle.as_object_mut() {
+        bundle.insert("fromTheFuture".into(), json!({"z": 1}));
+    }
+    let agent = bundle.text("/agent")?;
+    let copy = rpc.call("sessions.import", json!({"agent": agent, "session": bundle})).await.of("S09")?.text("/id")?;
+    let again = rpc.call("sessions.export", json!({"id": copy})).await?.at("/session")?.clone();
+    expect_eq!(again.get("fromTheFuture"), bundle.get("fromTheFuture"), "a member of the session that is not known");
+    expect_eq!(again.get("messages"), bundle.get("messages"), "the messages after export and import");
+    Ok(())
+}
+
+async fn import_as(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut rpc = on.stdio()?;
+    let id = one(&mut rpc, ctx).await?;
+    let agent = agent(&mut rpc, &id).await?;
+    let session = rpc.call("sessions.export", json!({"id": id})).await?.at("/session")?.clone();
+    let wanted = "01890000-0000-7000-8000-000000000009";
+    let params = json!({"agent": agent, "session": session, "id": wanted, "cwd": ctx.home(), "title": "é"});
+    let told = rpc.call("sessions.import", params.clone()).await?;
+    expect_eq!(told, json!({"id": wanted, "agentId": agent}), "the result");
+    let made = row(&mut rpc, wanted).await?.unwrap_or_default();
+    expect_eq!(
+        (made.get("cwd"), made.text("/title")?.as_str(), made.flag("/live")?),
+        (Some(&json!(ctx.home())), "é", false),
+        "the row of an import with its own directory and title"
+    );
+    rpc.fails("sessions.import", params, "invalid").await.of("S28")?;
+    let mut relative = json!({"agent": agent, "session": session});
+    if let Some(params) = relative.as_object_mut() {
+        params.insert("cwd".into(), json!("relative"));
+    }
+    rpc.fails("sessions.import", relative, "invalid").await.of("S28")?;
     Ok(())
 }

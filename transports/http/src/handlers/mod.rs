@@ -11,6 +11,7 @@ mod tasks;
 
 use crate::{
     config::{HttpConfig, HttpLimits, ServerInfo},
+    metrics::Requests,
     sse::EventStream,
 };
 use serde_json::value::RawValue;
@@ -33,6 +34,8 @@ pub(crate) struct Larik {
     info: ServerInfo,
     /// Made when it is first asked for: it costs more memory than all the rest of an idle server.
     document: OnceLock<Arc<RawValue>>,
+    /// Requests that were answered.
+    pub(crate) requests: Requests,
     limits: HttpLimits,
     streams: Arc<Semaphore>,
     tracker: TaskTracker,
@@ -50,6 +53,7 @@ impl Larik {
             plane,
             info: config.info.clone(),
             document: OnceLock::new(),
+            requests: Requests::default(),
             limits: config.limits.clone(),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
             tracker,

@@ -5,10 +5,10 @@ use crate::views;
 use tokio_util::task::TaskTracker;
 use triplane_core::{
     Plane,
-    plane::{Prompt as PlanePrompt, WhenBusy},
+    plane::{Prompt as PlanePrompt, Run, WhenBusy},
 };
 use triplane_protocol::{
-    Failure, SessionId,
+    Failure, RunId, SessionId,
     larik::{Accepted, CancelRun, Cancelled, Finished, Prompt},
     rest::{Either, Handle, Input},
 };
@@ -17,14 +17,29 @@ impl Handle<Prompt> for Larik {
     async fn handle(&self, input: Input<Prompt>) -> Result<Either<Accepted, Finished>, Failure> {
         let (id, body) = (input.path.id, input.body);
         self.loaded(&id).await?;
-        let run = self.plane.prompt(&id, PlanePrompt::text(body.text, WhenBusy::Refuse)).await?;
+        let prompt = PlanePrompt::text(body.text, WhenBusy::Refuse);
         if !body.wait.unwrap_or(false) {
+            let run = self.plane.prompt(&id, prompt).await?;
             return Ok(Either::First(Accepted { run_id: run.run_id, seq: run.seq }));
         }
-        let mut waiting = Waiting { plane: self.plane.clone(), id, tracker: self.tracker.clone(), over: false };
+        let (run, mut waiting) = self.begin(id, prompt).await?;
         let result = run.finished().await;
         waiting.over = true;
         Ok(Either::Second(views::finished(result?)))
+    }
+}
+
+impl Larik {
+    /// Starts a run that is waited for. Begun to its end, so that a client that goes meanwhile takes its run along, where it
+    /// does at all: what nobody receives is dropped.
+    async fn begin(&self, id: SessionId, prompt: PlanePrompt) -> Result<(Run, Waiting), Failure> {
+        let (plane, tracker) = (self.plane.clone(), self.tracker.clone());
+        self.to_end(async move {
+            let run = plane.prompt(&id, prompt).await?;
+            let waiting = Waiting { plane, id, run_id: run.run_id.clone(), tracker, over: false };
+            Ok((run, waiting))
+        })
+        .await
     }
 }
 
@@ -32,6 +47,7 @@ impl Handle<Prompt> for Larik {
 struct Waiting {
     plane: Plane,
     id: SessionId,
+    run_id: RunId,
     tracker: TaskTracker,
     over: bool,
 }
@@ -41,9 +57,9 @@ impl Drop for Waiting {
         if self.over || !self.plane.config().abort_on_disconnect {
             return;
         }
-        let (plane, id) = (self.plane.clone(), self.id.clone());
+        let (plane, id, run_id) = (self.plane.clone(), self.id.clone(), self.run_id.clone());
         self.tracker.spawn(async move {
-            if let Err(err) = plane.cancel(&id).await {
+            if let Err(err) = plane.cancel_run(&id, &run_id).await {
                 tracing::debug!(error = %err, session = %id, "a run whose client went could not be cancelled");
             }
         });

@@ -1,10 +1,10 @@
 //! What the server says of itself. Clauses: H04, H05.
 
 use super::Larik;
-use crate::views;
+use crate::{metrics, views};
 use triplane_protocol::{
     Failure,
-    larik::{Document, Health, HealthStatus, Info, OpenApi, ServerDetails},
+    larik::{Document, Health, HealthStatus, Info, Metrics, OpenApi, ServerDetails},
     rest::{Handle, Input},
 };
 
@@ -32,5 +32,12 @@ impl Handle<Info> for Larik {
 impl Handle<OpenApi> for Larik {
     async fn handle(&self, _: Input<OpenApi>) -> Result<Document, Failure> {
         Ok(Document(self.document()?))
+    }
+}
+
+impl Handle<Metrics> for Larik {
+    async fn handle(&self, _: Input<Metrics>) -> Result<String, Failure> {
+        let streams = self.limits.streams.saturating_sub(self.streams.available_permits());
+        Ok(metrics::text(&self.info.version, &self.plane.stats(), streams, &self.requests))
     }
 }

@@ -83,6 +83,7 @@ pub fn plane(home: &std::path::Path, abort_on_disconnect: bool) -> Plane {
         agent: None,
         defaults: SettingsPatch::default(),
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect,
     };
     Plane::open(config, vec![Arc::new(puppet::Puppet)]).unwrap()

@@ -132,6 +132,7 @@ pub fn plane(dir: &Path, change: impl FnOnce(&mut PlaneConfig)) -> (Plane, Arc<S
         agent: None,
         defaults: SettingsPatch::default(),
         limits: Limits::default(),
+        overlay: true,
         abort_on_disconnect: false,
     };
     change(&mut config);

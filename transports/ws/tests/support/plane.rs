@@ -141,6 +141,7 @@ impl Lich {
             agent: None,
             defaults: SettingsPatch::default(),
             limits: Limits::default(),
+            overlay: true,
             abort_on_disconnect: false,
         };
         let mut config = WsConfig::new(token());
