@@ -13,6 +13,7 @@ export type Params<M extends Methods<M>, K extends keyof M> = M[K]["params"];
 export type Result<M extends Methods<M>, K extends keyof M> = M[K]["result"];
 
 interface Pending {
+  settled: (() => void) | undefined;
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
 }
@@ -29,12 +30,20 @@ export class Peer<M extends Methods<M>> {
     this.#notified = notified;
   }
 
-  /** Calls a method. When `signal` aborts, the call is no longer waited for; what it began goes on. */
-  call<K extends keyof M & string>(method: K, params: Params<M, K>, signal?: AbortSignal): Promise<Result<M, K>> {
+  /**
+   * Calls a method. When `signal` aborts, the call is no longer waited for; what it began goes on. `settled` is called the moment
+   * the reply is there, before the next message is taken: many may come in one piece, and a promise is heard of only after it.
+   */
+  call<K extends keyof M & string>(
+    method: K,
+    params: Params<M, K>,
+    signal?: AbortSignal,
+    settled?: () => void,
+  ): Promise<Result<M, K>> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#closed !== undefined) return Promise.reject(this.#closed);
     const id = ++this.#last;
-    const reply = new Promise<unknown>((resolve, reject) => this.#pending.set(id, { resolve, reject }));
+    const reply = new Promise<unknown>((resolve, reject) => this.#pending.set(id, { resolve, reject, settled }));
     this.#send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
     return abortable(reply, signal).finally(() => this.#pending.delete(id)) as Promise<Result<M, K>>;
   }
@@ -50,6 +59,7 @@ export class Peer<M extends Methods<M>> {
     if (typeof message !== "object" || message === null) throw new TriplaneError("protocol", "a message that is no object");
     if (typeof message.method === "string") return this.#notified(message.method, message.params);
     const call = this.#pending.get(message.id);
+    call?.settled?.();
     if (message.error) {
       const error = failure(message.error);
       if (call) call.reject(error);
@@ -62,7 +72,10 @@ export class Peer<M extends Methods<M>> {
   close(error: unknown): void {
     if (this.#closed !== undefined) return;
     this.#closed = error;
-    for (const call of this.#pending.values()) call.reject(error);
+    for (const call of this.#pending.values()) {
+      call.settled?.();
+      call.reject(error);
+    }
     this.#pending.clear();
   }
 }

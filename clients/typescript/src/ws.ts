@@ -124,12 +124,10 @@ export class WsClient {
     const runs = this.#runs.get(session) ?? [];
     this.#runs.set(session, runs);
     runs.push(tell);
-    try {
-      return await peer.call("prompt.submit", { session_id: session, text });
-    } finally {
+    return peer.call("prompt.submit", { session_id: session, text }, undefined, () => {
       runs.splice(runs.indexOf(tell), 1);
       if (runs.length === 0) this.#runs.delete(session);
-    }
+    });
   }
 
   get #source(): string {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import test from "node:test";
-import { Channel, Missed } from "../dist/index.js";
+import { Channel, Missed, connectWs } from "../dist/index.js";
 import { optionFor } from "../dist/permission.js";
 import { stale } from "../scripts/generate.mjs";
 import { until } from "./support.mjs";
@@ -51,4 +51,25 @@ test("always falls back to once, and never from no to yes", () => {
   assert.equal(optionFor(once, { allow: true, always: true }), "id-allow_once");
   assert.equal(optionFor(once, false), "id-reject_once");
   assert.throws(() => optionFor([option("allow_always")], true), { code: "unsupported" });
+});
+
+test("events of two runs that come in one piece stay apart", async () => {
+  const socket = {
+    send(text) {
+      const { id } = JSON.parse(text);
+      if (id < 2) return;
+      const say = (text) => ({ method: "event", params: { session_id: "s", event: { type: "llm_delta", text } } });
+      const messages = [say("a"), { id: 1, result: { reply: "a" } }, say("b"), { id: 2, result: { reply: "b" } }];
+      for (const one of messages) this.onmessage({ data: JSON.stringify({ jsonrpc: "2.0", ...one }) });
+    },
+    close() {},
+  };
+  const open = () => {
+    setTimeout(() => socket.onopen());
+    return socket;
+  };
+  const session = (await connectWs("ws://127.0.0.1", { token: "t", open })).session("s");
+  const runs = [session.run("a"), session.run("b")];
+  const told = await Promise.all(runs.map((run) => until(run, () => false)));
+  assert.deepEqual(told.map((events) => events.map((event) => event.text)), [["a"], ["b"]]);
 });

@@ -1,6 +1,26 @@
 // Generated from protocol/schema/larik.openapi.json by `npm run generate`; do not edit.
 
 export interface paths {
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Figures of the process, in the Prometheus text format
+         * @description Figures of the process, in the Prometheus text format.
+         */
+        get: operations["metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/health": {
         parameters: {
             query?: never;
@@ -33,26 +53,6 @@ export interface paths {
          * @description Tells the server's version, directory, providers, sandbox, agents, node and transports.
          */
         get: operations["info"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/metrics": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Figures of the process, in the Prometheus text format
-         * @description Figures of the process, in the Prometheus text format.
-         */
-        get: operations["metrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -530,6 +530,7 @@ export interface components {
             /**
              * Format: uint64
              * @description Index into the messages, of a prompt; what is before it is kept. Everything is kept when absent.
+             * @default null
              */
             at?: number | null;
         };
@@ -1252,6 +1253,36 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            /** @description invalid_params */
+            400: components["responses"]["Error"];
+            /** @description unauthorized */
+            401: components["responses"]["Error"];
+            /** @description forbidden */
+            403: components["responses"]["Error"];
+            /** @description internal */
+            500: components["responses"]["Error"];
+            /** @description overloaded, closing */
+            503: components["responses"]["Error"];
+        };
+    };
     health: {
         parameters: {
             query?: never;
@@ -1308,38 +1339,6 @@ export interface operations {
             403: components["responses"]["Error"];
             /** @description internal */
             500: components["responses"]["Error"];
-            /** @description overloaded, closing */
-            503: components["responses"]["Error"];
-        };
-    };
-    metrics: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/plain": string;
-                };
-            };
-            /** @description invalid_params */
-            400: components["responses"]["Error"];
-            /** @description unauthorized */
-            401: components["responses"]["Error"];
-            /** @description forbidden */
-            403: components["responses"]["Error"];
-            /** @description internal */
-            500: components["responses"]["Error"];
-            /** @description unsupported */
-            501: components["responses"]["Error"];
             /** @description overloaded, closing */
             503: components["responses"]["Error"];
         };
@@ -2154,7 +2153,7 @@ export const routes = {
   listPermissions: ["GET", "/v1/sessions/{id}/permissions"],
   listSessions: ["GET", "/v1/sessions"],
   listTasks: ["GET", "/v1/sessions/{id}/tasks"],
-  metrics: ["GET", "/v1/metrics"],
+  metrics: ["GET", "/metrics"],
   openapi: ["GET", "/v1/openapi.json"],
   patchSession: ["PATCH", "/v1/sessions/{id}"],
   prompt: ["POST", "/v1/sessions/{id}/prompt"],

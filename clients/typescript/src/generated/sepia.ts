@@ -1268,8 +1268,8 @@ export interface components {
             pinned: boolean;
             /** @description The projects that it belongs to. */
             projectIds: string[];
-            /** @description The overlay's spans, as they were stored. */
-            spans: unknown[];
+            /** @description The times that it was live, oldest first. */
+            spans: components["schemas"]["Span"][];
             /** @description Title for people; the overlay's wins. */
             title?: string | null;
             /**
@@ -1308,6 +1308,23 @@ export interface components {
             /** @description Why, in one line. */
             reason: string;
         };
+        /** @description One time that a session was live. */
+        Span: {
+            /** @description The agent that ran it. */
+            agentId: string;
+            /**
+             * Format: int64
+             * @description Milliseconds since the epoch; null while it lasts, or until the end of a killed process is found.
+             */
+            endedAt: number | null;
+            /** @description The model that it began with. */
+            model?: string | null;
+            /**
+             * Format: int64
+             * @description Milliseconds since the epoch.
+             */
+            startedAt: number;
+        };
         /** @description Why a turn or a run stopped. */
         Stop: "completed" | "aborted" | "max_turns" | "max_tokens" | "refused" | "error";
         /** @description A session without its messages. */
@@ -1342,8 +1359,8 @@ export interface components {
             pinned: boolean;
             /** @description The projects that it belongs to. */
             projectIds: string[];
-            /** @description The overlay's spans, as they were stored. */
-            spans: unknown[];
+            /** @description The times that it was live, oldest first. */
+            spans: components["schemas"]["Span"][];
             /** @description Title for people; the overlay's wins. */
             title?: string | null;
             /**

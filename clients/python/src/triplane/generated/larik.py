@@ -1119,7 +1119,7 @@ ROUTES: dict[str, tuple[str, str]] = {
     "listPermissions": ("GET", "/v1/sessions/{id}/permissions"),
     "listSessions": ("GET", "/v1/sessions"),
     "listTasks": ("GET", "/v1/sessions/{id}/tasks"),
-    "metrics": ("GET", "/v1/metrics"),
+    "metrics": ("GET", "/metrics"),
     "openapi": ("GET", "/v1/openapi.json"),
     "patchSession": ("PATCH", "/v1/sessions/{id}"),
     "prompt": ("POST", "/v1/sessions/{id}/prompt"),

@@ -308,6 +308,19 @@ class Skipped(TypedDict):
     """Why, in one line."""
 
 
+class Span(TypedDict):
+    """One time that a session was live."""
+
+    agentId: str
+    """The agent that ran it."""
+    endedAt: int | None
+    """Milliseconds since the epoch; null while it lasts, or until the end of a killed process is found."""
+    model: NotRequired[str | None]
+    """The model that it began with."""
+    startedAt: int
+    """Milliseconds since the epoch."""
+
+
 Stop: TypeAlias = Literal[
     'completed', 'aborted', 'max_turns', 'max_tokens', 'refused', 'error'
 ]
@@ -974,8 +987,8 @@ class SessionRow(TypedDict):
     """Whether somebody pinned it."""
     projectIds: list[str]
     """The projects that it belongs to."""
-    spans: list[Any]
-    """The overlay's spans, as they were stored."""
+    spans: list[Span]
+    """The times that it was live, oldest first."""
     title: NotRequired[str | None]
     """Title for people; the overlay's wins."""
     updatedAt: int
@@ -1016,8 +1029,8 @@ class Summary(TypedDict):
     """Whether somebody pinned it."""
     projectIds: list[str]
     """The projects that it belongs to."""
-    spans: list[Any]
-    """The overlay's spans, as they were stored."""
+    spans: list[Span]
+    """The times that it was live, oldest first."""
     title: NotRequired[str | None]
     """Title for people; the overlay's wins."""
     updatedAt: int
