@@ -81,7 +81,7 @@ async function site(t, servers, cut) {
 }
 
 test("both wires in a browser, through a cut stream", { skip, timeout: 90_000 }, async (t) => {
-  const server = await serve(t, ["http", "ws"], await scratch(t));
+  const server = await serve(t, ["http", "ws"], await scratch());
   const proxy = await line(t, server.http.url);
   const servers = { http: proxy.url, ws: server.ws.url, token: server.http.token };
   const { url, done } = await site(t, servers, () => proxy.cut());

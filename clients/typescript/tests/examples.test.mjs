@@ -26,7 +26,7 @@ for (const name of ["chat-http", "chat-ws", "chat-stdio"]) {
   test(`example ${name}`, async (t) => {
     const text = await readFile(example(name), "utf8");
     assert.ok(text.trimEnd().split("\n").length <= 40, "more than 40 lines");
-    const out = await chat(name, await scratch(t), ["hello there", "/fail unavailable", "and again"]);
+    const out = await chat(name, await scratch(), ["hello there", "/fail unavailable", "and again"]);
     assert.match(out, /^hello there\n/);
     assert.match(out, /and again\n$/);
     assert.match(out, /error|unavailable/);
@@ -35,14 +35,14 @@ for (const name of ["chat-http", "chat-ws", "chat-stdio"]) {
 
 for (const name of ["chat-http", "chat-stdio"]) {
   test(`example ${name} allows what is asked`, async (t) => {
-    const where = await scratch(t);
+    const where = await scratch();
     assert.match(await chat(name, where, [write("a.txt", "x")]), /allowed: /);
     assert.ok(existsSync(join(where.cwd, "a.txt")));
   });
 }
 
 test("the examples take a server that runs already", async (t) => {
-  const where = await scratch(t);
+  const where = await scratch();
   const server = await serve(t, ["http", "ws"], where);
   for (const [name, wire] of [["chat-http", server.http], ["chat-ws", server.ws]]) {
     assert.equal(await chat(name, where, ["hello"], { URL: wire.url, TOKEN: wire.token }), "hello\n");

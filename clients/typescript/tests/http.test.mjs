@@ -72,7 +72,7 @@ test("a stream that is cut goes on where it was, with no gap and no repeat", asy
 });
 
 test("a run is seen to its end through a cut line and a restart of the server", async (t) => {
-  const where = await scratch(t);
+  const where = await scratch();
   const first = await serve(t, ["http"], where);
   const proxy = await line(t, first.http.url);
   const client = await connectHttp(proxy.url, { token: TOKEN, reconnect });
@@ -111,7 +111,7 @@ test("what is lost is told as an item, and the rest follows", async (t) => {
 });
 
 test("permissions: answered by a helper, by hand, and by somebody else", async (t) => {
-  const where = await scratch(t);
+  const where = await scratch();
   const client = await connected(t, where);
   const session = await client.create();
   const asked = [];

@@ -9,7 +9,7 @@ import { deadline, said, scratch, types, until, write } from "./support.mjs";
 const fails = (...codes) => (error) => TriplaneError.is(error, ...codes);
 
 async function spawned(t, more = {}) {
-  const where = await scratch(t);
+  const where = await scratch();
   const client = await spawnStdio({ ...where, restart: { minMs: 10 }, signal: deadline(), ...more });
   t.after(() => client.kill());
   const create = () => client.create({ cwd: where.cwd }, { signal: deadline() });

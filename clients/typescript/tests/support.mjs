@@ -1,6 +1,6 @@
 // Servers, scratch directories and a line that can be cut. Everything ends with the test that began it.
-import { mkdtemp, mkdir, rm } from "node:fs/promises";
-import { existsSync } from "node:fs";
+import { mkdtemp, mkdir } from "node:fs/promises";
+import { existsSync, rmSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,9 +16,10 @@ export const TOKEN = "a-token-for-tests-only";
 export const deadline = () => AbortSignal.timeout(30_000);
 
 /** A directory to work in, and what a server in it is started with. */
-export async function scratch(t) {
+export async function scratch() {
   const dir = await mkdtemp(join(tmpdir(), "triplane-js-"));
-  t.after(() => rm(dir, { recursive: true, force: true }));
+  // When all is over: hooks run in the order of their registration, and the server in it is stopped by a later one.
+  process.on("exit", () => rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }));
   const cwd = join(dir, "work");
   await mkdir(cwd);
   const env = { PATH: process.env.PATH, TRIPLANE_HOME: join(dir, "home"), TRIPLANE_TOKEN: TOKEN };
@@ -26,7 +27,7 @@ export async function scratch(t) {
 }
 
 export async function serve(t, transports, where) {
-  const server = await startServer({ ...(where ?? (await scratch(t))), transports, signal: deadline() });
+  const server = await startServer({ ...(where ?? (await scratch())), transports, signal: deadline() });
   t.after(() => server.stop());
   return server;
 }

@@ -97,7 +97,7 @@ test("a connection that is cut is made again, and sessions are still there", asy
 });
 
 test("a read is sent again when the connection is cut under it; calls wait while there is none", async (t) => {
-  const where = await scratch(t);
+  const where = await scratch();
   const { client, proxy, server, again } = await cuttable(t, where);
   const session = await client.create();
   await session.prompt("kept");
