@@ -24,11 +24,11 @@ crate::rest_wire! {
 
     /// The OpenAPI document of this wire.
     call OpenApi: "openapi" Get "/v1/openapi.json" -> 200 Document,
-        errors [], clauses [];
+        errors [], clauses ["H02"];
 
     /// Figures of the process, in the Prometheus text format.
     text Metrics: "metrics" Get "/metrics" -> 200 String,
-        errors [], clauses [];
+        errors [], clauses ["H02"];
 
     /// Lists the sessions of this directory, newest write first.
     call ListSessions: "listSessions" Get "/v1/sessions" query(PageQuery) -> 200 SessionPage,
