@@ -8,7 +8,7 @@
 //! - [`client`]: one client a wire, and [`client::Front`], what the three have in common.
 //! - [`book`]: the schemas and error codes that every answer is held against.
 //! - [`ctx`]: what a case is given.
-//! - [`cases`]: the cases, one file a topic.
+//! - [`mod@cases`]: the cases, one file a topic.
 //! - [`runner`]: runs one case on one wire to its verdict.
 
 pub mod book;

@@ -6,6 +6,7 @@ mod ready;
 mod relay;
 mod rpc;
 mod stdio;
+mod stored;
 
 use crate::{
     report::Figure,
@@ -37,7 +38,8 @@ pub struct Row {
 }
 
 /// Every row, in the order that `all` runs them.
-pub const ROWS: &[Row] = &[fanout::ROW, relay::ROW, rpc::ROW, idle::ROW, ready::ROW, stdio::REQUESTS, stdio::EVENTS];
+pub const ROWS: &[Row] =
+    &[fanout::ROW, relay::ROW, rpc::ROW, idle::ROW, ready::ROW, stored::ROW, stdio::REQUESTS, stdio::EVENTS];
 
 /// Characters of one delta; with what both servers put around it, an event has about 200 bytes.
 const DELTA: usize = 83;

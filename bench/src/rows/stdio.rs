@@ -31,24 +31,37 @@ fn requests(setup: &Setup) -> Result<Vec<Figure>> {
     // Both write the same bytes.
     let result = ours.call("agents.list", &json!({}))?.to_string();
     let mut bare = Piped::bare(&setup.programs, &["--answer", &result], &there)?;
-    let mut figures = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+    let mut echo = Piped::bare(&setup.programs, &["--stdio"], &there)?;
+    let (mut figures, mut echoed) = ([Vec::new(), Vec::new(), Vec::new(), Vec::new()], Vec::new());
     for pair in 0..=setup.pairs {
-        let (ours, bare) = (round(&mut ours)?, round(&mut bare)?);
-        // The first round warms both.
+        let (ours, bare, echo) = (round(&mut ours)?, round(&mut bare)?, round(&mut echo)?);
+        // The first round warms all.
         if pair > 0 {
-            for (figure, pair) in figures.iter_mut().zip(ours.into_iter().zip(bare)) {
+            let [(our_time, echo_time), _, (our_cpu, echo_cpu), _] = pairs(ours, echo);
+            echoed.push([(our_time, echo_time), (our_cpu, echo_cpu)]);
+            for (figure, pair) in figures.iter_mut().zip(pairs(ours, bare)) {
                 figure.push(pair);
             }
         }
     }
     let [time, cpu, piped_cpu, piped_time] = &figures;
+    let (echo_time, echo_cpu): (Vec<_>, Vec<_>) = echoed.into_iter().map(|[time, cpu]| (time, cpu)).unzip();
     let figures = [
         Figure::of_pairs("request over a pipe, median time", "us", time, Target::Ratio(1.5)),
         Figure::of_pairs("request over a pipe, CPU", "us", cpu, Target::Information),
         Figure::of_pairs("request over a pipe, 64 in flight, CPU", "us", piped_cpu, Target::Ratio(3.0)),
         Figure::of_pairs("request over a pipe, 64 in flight, time", "us", piped_time, Target::Information),
+        Figure::of_pairs("the same beside an echo of bytes, median time", "us", &echo_time, Target::Information),
+        Figure::of_pairs("the same beside an echo of bytes, 64 in flight, CPU", "us", &echo_cpu, Target::Information),
     ];
     Ok(figures.into_iter().flatten().collect())
+}
+
+/// Each figure of two servers.
+fn pairs(ours: [f64; 4], other: [f64; 4]) -> [(f64, f64); 4] {
+    let [a, b, c, d] = ours;
+    let [e, f, g, h] = other;
+    [(a, e), (b, f), (c, g), (d, h)]
 }
 
 fn request(id: usize) -> String {

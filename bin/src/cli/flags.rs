@@ -67,7 +67,7 @@ pub(crate) struct ServeFlags {
     /// Listen on addresses beyond loopback and take any Host; whoever has the token can then run commands
     #[arg(long, env = "TRIPLANE_ALLOW_REMOTE", help_heading = NETWORK, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub(crate) allow_remote: Option<bool>,
-    /// Web origin that may call, beside loopback ones, as scheme://host[:port]; may be repeated
+    /// Web origin that may call, beside loopback ones: scheme, host and port; may be repeated
     #[arg(long, env = "TRIPLANE_ALLOW_ORIGIN", help_heading = NETWORK, value_name = "ORIGIN", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) allow_origin: Vec<String>,

@@ -263,17 +263,20 @@ impl Machine {
         }
     }
 
-    /// Tells the agent to stop, once, and lets what it asked for expire.
-    fn cancel_flight(&mut self, out: &mut Vec<Effect>) {
-        self.expire_permissions(out);
-        let (run_id, cancelling) = match &mut self.phase {
-            Phase::Running(flight) => (&flight.run_id, &mut flight.cancelling),
-            Phase::Compacting(squeeze) => (&squeeze.run_id, &mut squeeze.cancelling),
-            Phase::Idle | Phase::Reserved | Phase::Closed => return,
+    /// Tells the agent to stop, once, and then lets what it asked for expire: in that order, so that an agent that wakes
+    /// for the verdict already knows that its run is over.
+    pub(super) fn cancel_flight(&mut self, out: &mut Vec<Effect>) {
+        let flight = match &mut self.phase {
+            Phase::Running(flight) => Some((&flight.run_id, &mut flight.cancelling)),
+            Phase::Compacting(squeeze) => Some((&squeeze.run_id, &mut squeeze.cancelling)),
+            Phase::Idle | Phase::Reserved | Phase::Closed => None,
         };
-        if !std::mem::replace(cancelling, true) {
+        if let Some((run_id, cancelling)) = flight
+            && !std::mem::replace(cancelling, true)
+        {
             out.push(Effect::CancelRun(run_id.clone()));
         }
+        self.expire_permissions(out);
     }
 
     fn expire_permissions(&mut self, out: &mut Vec<Effect>) {

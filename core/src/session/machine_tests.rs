@@ -244,7 +244,7 @@ fn always_saves_a_rule_first_and_falls_back_to_once() {
 #[test]
 fn requests_expire_with_their_run_and_a_late_answer_finds_nothing() {
     let cancelled = "prompt 1 a; ask a r; ask a s; cancel 2";
-    check(cancelled, "+expired verdict:Expired:- +expired verdict:Expired:- cancel:a");
+    check(cancelled, "cancel:a +expired verdict:Expired:- +expired verdict:Expired:-");
     check(&format!("{cancelled}; answer 3 r allow"), "3!not_found");
     check(&format!("{cancelled}; ask a t"), "+permission_request +expired verdict:Expired:-");
 }

@@ -94,6 +94,9 @@ async fn the_newest_is_the_last_written_whatever_the_clock_says() {
     assert_eq!(listed(&open(&temp)).await, "a b c", "a restart keeps it");
     assert_eq!(resolved(&open(&temp), "latest").await, "a");
     fs::remove_file(dir.root().join("order.log")).unwrap();
+    // Both were written within one tick of the file system's clock.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+    File::options().write(true).open(dir.path(&id("b"))).unwrap().set_modified(later).unwrap();
     assert_eq!(listed(&open(&temp)).await, "b c a", "lost, it is made from the times");
 }
 

@@ -305,20 +305,69 @@ pub fn node_event(event: &NodeEvent<'_>) -> Vec<u8> {
 
 fn line<B: AsRef<[u8]>>(method: &str, before: &str, id: &SessionId, events: &[B]) -> Vec<u8> {
     let bytes: usize = events.iter().map(|event| event.as_ref().len() + 1).sum();
-    let mut out = Vec::with_capacity(bytes + before.len() + id.as_str().len() + 96);
-    // A session's id needs no escapes; its grammar has none of the characters.
-    for piece in [r#"{"jsonrpc":"2.0","method":""#, method, r#"","params":{"#, before] {
-        out.extend_from_slice(piece.as_bytes());
+    let mut line = EventLine::new(method, before, id, bytes);
+    for event in events {
+        line.push(event.as_ref());
     }
-    for piece in [r#""sessionId":""#, id.as_str(), r#"","events":["#] {
-        out.extend_from_slice(piece.as_bytes());
+    line.finish()
+}
+
+/// A notification with events of one session, made piece by piece.
+#[derive(Debug)]
+pub struct EventLine {
+    out: Vec<u8>,
+    /// Where the events begin.
+    start: usize,
+}
+
+impl EventLine {
+    /// A `session.event`; `bytes`: about how many its events will have.
+    pub fn of_session(id: &SessionId, bytes: usize) -> Self {
+        Self::new(SESSION_EVENT, "", id, bytes)
     }
-    for (index, event) in events.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
+
+    fn new(method: &str, before: &str, id: &SessionId, bytes: usize) -> Self {
+        let mut out = Vec::with_capacity(bytes + before.len() + id.as_str().len() + 96);
+        // A session's id needs no escapes; its grammar has none of the characters.
+        let head = [r#"{"jsonrpc":"2.0","method":""#, method, r#"","params":{"#, before];
+        for piece in head.into_iter().chain([r#""sessionId":""#, id.as_str(), r#"","events":["#]) {
+            out.extend_from_slice(piece.as_bytes());
         }
-        out.extend_from_slice(event.as_ref());
+        let start = out.len();
+        Self { out, start }
     }
-    out.extend_from_slice(b"]}}");
-    out
+
+    /// Adds an event that is encoded already.
+    pub fn push(&mut self, event: &[u8]) {
+        self.comma();
+        self.out.extend_from_slice(event);
+    }
+
+    /// Adds an event.
+    pub fn encode(&mut self, seq: u64, event: &AgentEvent) {
+        self.comma();
+        let before = self.out.len();
+        // Our own types into memory: this cannot fail.
+        if serde_json::to_writer(&mut self.out, &SessionEvent::new(seq, event)).is_err() {
+            self.out.truncate(before);
+            self.out.extend_from_slice(format!(r#"{{"seq":{seq}}}"#).as_bytes());
+        }
+    }
+
+    fn comma(&mut self) {
+        if self.out.len() > self.start {
+            self.out.push(b',');
+        }
+    }
+
+    /// Bytes of its events so far.
+    pub fn bytes(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    /// The whole line.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.out.extend_from_slice(b"]}}");
+        self.out
+    }
 }

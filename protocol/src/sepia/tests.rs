@@ -127,6 +127,9 @@ fn lines_are_what_their_types_say() {
     };
     let told = SessionEvents { session_id: &id, events: typed(), lagged: None };
     assert_eq!(params(session_events(&id, &encoded), "session.event"), serde_json::to_value(told).unwrap());
+    let mut line = EventLine::of_session(&id, 0);
+    events.iter().for_each(|(event, _)| line.encode(1, event));
+    assert_eq!(line.finish(), session_events(&id, &encoded));
     let told = SessionEvents { session_id: &id, events: Vec::new(), lagged: Some(9) };
     assert_eq!(params(session_lagged(&id, 9), "session.event"), serde_json::to_value(told).unwrap());
     let told = NodeEvent::SessionEvents { session_id: &id, events: typed() };

@@ -7,6 +7,7 @@
 
 use crate::{
     Ended, StdioConfig,
+    forward::Readers,
     lines::{Line, Lines},
     outbox::{Outbox, WRITE_BYTES},
 };
@@ -14,7 +15,7 @@ use futures_util::FutureExt;
 use std::{
     collections::HashMap,
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
@@ -48,8 +49,18 @@ pub(crate) struct Client {
     /// Owns the forwarders.
     pub(crate) forwards: TaskTracker,
     subscriptions: Arc<Semaphore>,
-    /// How far each session's forwarders are.
-    progress: Mutex<HashMap<SessionId, Vec<watch::Receiver<u64>>>>,
+    /// Each session's forwarders.
+    followed: Mutex<HashMap<SessionId, Followed>>,
+    /// Forwarders of the node's feed.
+    pub(crate) node_readers: Arc<AtomicUsize>,
+}
+
+/// The forwarders of one session.
+#[derive(Default)]
+struct Followed {
+    readers: Arc<()>,
+    /// How far each is.
+    progress: Vec<watch::Receiver<u64>>,
 }
 
 impl Client {
@@ -64,22 +75,24 @@ impl Client {
         })
     }
 
-    /// Remembers a forwarder of `id`.
-    pub(crate) fn follows(&self, id: &SessionId, progress: watch::Receiver<u64>) {
-        let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Remembers a forwarder of `id`; who reads beside it.
+    pub(crate) fn follows(&self, id: &SessionId, progress: watch::Receiver<u64>) -> Readers {
+        let mut all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         // A forwarder that has ended has dropped its sender.
-        all.retain(|_, forwards| {
-            forwards.retain(|forward| forward.has_changed().is_ok());
-            !forwards.is_empty()
+        all.retain(|_, followed| {
+            followed.progress.retain(|forward| forward.has_changed().is_ok());
+            !followed.progress.is_empty()
         });
-        all.entry(id.clone()).or_default().push(progress);
+        let followed = all.entry(id.clone()).or_default();
+        followed.progress.push(progress);
+        Readers { session: followed.readers.clone(), node: self.node_readers.clone() }
     }
 
     /// Waits until every forwarder of `id` has handed in what there is up to `seq`, or has ended.
     pub(crate) async fn told(&self, id: &SessionId, seq: u64) {
         let forwards = {
-            let all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-            all.get(id).cloned().unwrap_or_default()
+            let all = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(id).map(|followed| followed.progress.clone()).unwrap_or_default()
         };
         for mut forward in forwards {
             let _ended = forward.wait_for(|told| *told >= seq).await;
@@ -126,7 +139,8 @@ where
             drain: CancellationToken::new(),
             forwards: TaskTracker::new(),
             subscriptions: Arc::new(Semaphore::new(limits.subscriptions)),
-            progress: Mutex::default(),
+            followed: Mutex::default(),
+            node_readers: Arc::default(),
         });
         let permits = |units: u32| Arc::new(Semaphore::new(usize::try_from(units).unwrap_or(usize::MAX)));
         Self {

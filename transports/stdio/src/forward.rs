@@ -4,7 +4,15 @@
 
 use crate::outbox::{Outbox, WRITE_BYTES};
 use bytes::Bytes;
-use std::{collections::VecDeque, future::Future, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use triplane_common::framing::NDJSON;
@@ -18,6 +26,8 @@ use triplane_protocol::{
 const WINDOW: u64 = 512;
 /// A reader that takes what it is given within this time has not stalled, however large the burst is.
 const STALL: Duration = Duration::from_millis(250);
+/// Bytes of a usual event.
+const EVENT_BYTES: usize = 256;
 /// Items of the node's feed that are handed in together.
 const NODE_BATCH: usize = 64;
 
@@ -52,12 +62,29 @@ impl Cursor for Subscription {
     }
 }
 
+/// Who else reads what a session's forwarder does. Events that nobody else reads are written straight into their line; those
+/// that somebody does are encoded once for all.
+#[derive(Debug, Default)]
+pub(crate) struct Readers {
+    /// Held by the connection, and by each forwarder of the session.
+    pub(crate) session: Arc<()>,
+    /// Forwarders of the node's feed.
+    pub(crate) node: Arc<AtomicUsize>,
+}
+
+impl Readers {
+    fn is_one(&self) -> bool {
+        Arc::strong_count(&self.session) <= 2 && self.node.load(Ordering::Relaxed) == 0
+    }
+}
+
 /// One subscription to a session.
 pub(crate) struct SessionForward<C> {
     id: SessionId,
     cursor: C,
     /// The last seq that was handed in, or told as lost.
     told: watch::Sender<u64>,
+    readers: Readers,
     outbox: Arc<Outbox>,
     /// Fires when the plane is down: what is there is handed in, and that is all.
     drain: CancellationToken,
@@ -72,7 +99,12 @@ impl<C: Cursor> SessionForward<C> {
         drain: CancellationToken,
     ) -> (Self, watch::Receiver<u64>) {
         let (told, progress) = watch::channel(cursor.position());
-        (Self { id, cursor, told, outbox, drain }, progress)
+        (Self { id, cursor, told, readers: Readers::default(), outbox, drain }, progress)
+    }
+
+    /// The same, beside other readers.
+    pub(crate) fn among(self, readers: Readers) -> Self {
+        Self { readers, ..self }
     }
 
     /// Forwards until the session is closed, the outbox is, or the plane is down.
@@ -142,18 +174,22 @@ impl<C: Cursor> SessionForward<C> {
 
     /// Hands in one line. `true`: it has the session's end.
     fn hand_in(&mut self, hand: &mut VecDeque<Arc<Entry>>) -> bool {
-        let (mut events, mut bytes, mut last, mut closed) = (Vec::new(), 0, 0, false);
+        let one = self.readers.is_one();
+        let about = hand.len().saturating_mul(EVENT_BYTES).min(WRITE_BYTES + EVENT_BYTES);
+        let mut line = sepia::EventLine::of_session(&self.id, about);
+        let (mut last, mut closed) = (None, false);
         while let Some(entry) = hand.pop_front() {
-            let event = encoded(&entry);
-            bytes += event.len();
-            events.push(event);
-            (last, closed) = (entry.seq, ends(&entry));
-            if closed || bytes >= WRITE_BYTES {
+            match one {
+                true => line.encode(entry.seq, &entry.event),
+                false => line.push(&encoded(&entry)),
+            }
+            (last, closed) = (Some(entry.seq), ends(&entry));
+            if closed || line.bytes() >= WRITE_BYTES {
                 break;
             }
         }
-        if !events.is_empty() {
-            self.outbox.push(sepia::session_events(&self.id, &events).into());
+        if let Some(last) = last {
+            self.outbox.push(line.finish().into());
             self.told.send_replace(last);
         }
         closed

@@ -4,7 +4,7 @@ use crate::{connection::Client, forward, views};
 use serde::Deserialize;
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 use triplane_common::rpc::{Armed, Call, Reply, Then, Turn, Wire};
@@ -321,7 +321,7 @@ impl Handle<SubscribeSession> for Request {
         let Client { outbox, drain, .. } = &*self.client;
         let (forward, progress) =
             forward::SessionForward::new(params.id.clone(), cursor, outbox.clone(), drain.clone());
-        self.client.follows(&params.id, progress);
+        let forward = forward.among(self.client.follows(&params.id, progress));
         let client = self.client.clone();
         self.then(move || {
             client.forwards.spawn(async move {
@@ -340,8 +340,11 @@ impl Handle<SubscribeNode> for Request {
         let client = self.client.clone();
         self.then(move || {
             let (outbox, drain) = (client.outbox.clone(), client.drain.clone());
+            let readers = client.node_readers.clone();
+            readers.fetch_add(1, Ordering::Relaxed);
             client.forwards.spawn(async move {
                 forward::node(feed, outbox, drain).await;
+                readers.fetch_sub(1, Ordering::Relaxed);
                 drop(place);
             });
         });

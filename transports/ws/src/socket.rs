@@ -126,6 +126,11 @@ pub(crate) async fn run<S, P>(
     let end = wire.serve(&mut peer, limits, stop).await;
     // Forwarders end and budgets are free before the parting, which may take a while.
     peer.gone();
+    if matches!(end, End::Fault(_)) {
+        // What was answered before the fault came is owed.
+        let rest = std::future::poll_fn(|cx| wire.poll_rest(cx));
+        let _ = timeout(limits.closing, rest).await;
+    }
     outbox.shut();
     wire.part(end, limits).await;
 }
@@ -139,6 +144,8 @@ enum End {
     Gone,
     /// We close, and say why.
     Close(CloseFrame),
+    /// We close because of what was sent to us, and say why.
+    Fault(CloseFrame),
     /// We close on a reader that does not read.
     Stalled,
 }
@@ -197,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 Step::Text(text) => peer.text(text),
                 Step::Binary(bytes) => {
                     if let Err(close) = peer.binary(bytes) {
-                        return End::Close(close);
+                        return End::Fault(close);
                     }
                 }
                 Step::Drained => return End::Close(frame(CloseCode::Away, "the server stops")),
@@ -295,6 +302,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(true))
     }
 
+    /// Writes all that waits.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Ok(true) = ready!(self.poll_write(cx)) {}
+        Poll::Ready(())
+    }
+
     /// Writes on at the large frame, past the gate that holds everything else back.
     fn poll_large(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Some(large) = &mut self.large else { return Poll::Ready(Ok(())) };
@@ -336,7 +349,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Some(Err(_)) if self.ws.get_ref().over() => {
                 // What still comes is thrown away, and counted elsewhere.
                 self.ws.get_mut().most = usize::MAX;
-                Some(Step::End(End::Close(frame(CloseCode::Size, "the message has too many fragments"))))
+                Some(Step::End(End::Fault(frame(CloseCode::Size, "the message has too many fragments"))))
             }
             Some(Err(err)) => Some(Step::End(failed(&err))),
         }
@@ -382,7 +395,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let (close, patience) = match end {
             End::Gone => return,
             End::Over => (None, limits.closing),
-            End::Close(close) => (Some(close), limits.closing),
+            End::Close(close) | End::Fault(close) => (Some(close), limits.closing),
             End::Stalled => {
                 tracing::info!("a client that does not read was cut off");
                 (Some(frame(CloseCode::Again, "too slow")), limits.parting)
@@ -428,12 +441,12 @@ async fn discard<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut Meter<S>) -> io
 /// The close code that RFC 6455 has for a failed read.
 fn failed(err: &Error) -> End {
     match err {
-        Error::Capacity(_) => End::Close(frame(CloseCode::Size, "the message is too large")),
-        Error::Utf8(_) => End::Close(frame(CloseCode::Invalid, "a text message must be UTF-8")),
+        Error::Capacity(_) => End::Fault(frame(CloseCode::Size, "the message is too large")),
+        Error::Utf8(_) => End::Fault(frame(CloseCode::Invalid, "a text message must be UTF-8")),
         Error::Protocol(tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
             End::Gone
         }
-        Error::Protocol(_) => End::Close(frame(CloseCode::Protocol, "this is no WebSocket frame")),
+        Error::Protocol(_) => End::Fault(frame(CloseCode::Protocol, "this is no WebSocket frame")),
         // There is nobody left to be told.
         Error::ConnectionClosed
         | Error::AlreadyClosed

@@ -257,3 +257,16 @@ async fn large_messages_go_out_whole_between_small_ones_and_pongs() {
     assert!(pongs > 0);
     server.end().await;
 }
+
+#[tokio::test]
+async fn what_came_before_a_fault_is_answered() {
+    let server = Running::echo(WsLimits::default()).await;
+    let mut bare = server.bare().await;
+    // A reserved opcode right behind two messages.
+    let bytes = [frame(TEXT, b"one"), frame(TEXT, b"two"), frame(0x83, b"")].concat();
+    within(bare.write_all(&bytes)).await.unwrap();
+    let mut answer = Vec::new();
+    within(bare.read_to_end(&mut answer)).await.unwrap();
+    assert!(answer.starts_with(b"\x81\x03one\x81\x03two\x88"), "{answer:?}");
+    server.end().await;
+}

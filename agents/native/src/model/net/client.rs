@@ -1,5 +1,5 @@
 //! The line to one provider: key, address and connection pool, made at the first turn and kept.
-//! Invariants: an idle process has no TLS roots and no pool; a redirect is not followed, for it would carry the key elsewhere.
+//! Invariants: an idle process has no TLS roots and no pool, and has not even run the code that reads an address, unless one was given; a redirect is not followed, for it would carry the key elsewhere.
 
 use super::{Key, Protocol, ProviderConfig};
 use crate::model::ModelError;
@@ -21,7 +21,8 @@ const NO_KEY: &str = "none";
 /// A provider, and what is open to it.
 pub(super) struct Line {
     pub(super) config: ProviderConfig,
-    address: Url,
+    /// What was given, checked; the protocol's own is read when it is needed.
+    given: Option<Url>,
     open: OnceCell<Arc<Open>>,
 }
 
@@ -41,14 +42,19 @@ impl std::fmt::Debug for Line {
 
 impl Line {
     pub(super) fn new(config: ProviderConfig) -> Result<Self, String> {
-        let address = config.address()?;
-        Ok(Self { config, address, open: OnceCell::new() })
+        let given = config.given_address()?;
+        Ok(Self { config, given, open: OnceCell::new() })
     }
 
     /// Where the provider is, for people.
     pub(super) fn host(&self) -> String {
-        let host = self.address.host_str().unwrap_or_default();
-        self.address.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        let Ok(address) = self.address() else { return String::new() };
+        let host = address.host_str().unwrap_or_default();
+        address.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    fn address(&self) -> Result<Url, String> {
+        self.given.clone().map_or_else(|| self.config.protocol.default_address(), Ok)
     }
 
     /// Opens the line, once. A failure is not kept: a key file can be mended.
@@ -57,10 +63,10 @@ impl Line {
     }
 
     async fn make(&self) -> Result<Arc<Open>, ModelError> {
-        let (source, address) = (self.config.key.clone(), self.address.clone());
+        let (source, address) = (self.config.key.clone(), self.address());
         // Reads files: the key and, for TLS, the system's roots.
         let made = tokio::task::spawn_blocking(move || {
-            let key = source.read()?;
+            let (key, address) = (source.read()?, address?);
             let client = Client::builder().with_reqwest(pool(&address)?).build().map_err(|error| error.to_string())?;
             Ok::<_, String>(Open { client, key, address })
         });

@@ -61,13 +61,15 @@ impl Protocol {
         }
     }
 
-    const fn default_address(self) -> &'static str {
-        match self {
+    /// Where the protocol's own provider is.
+    pub(super) fn default_address(self) -> Result<Url, String> {
+        let text = match self {
             Self::OpenAi | Self::OpenAiResponses => "https://api.openai.com/v1/",
             Self::Anthropic => "https://api.anthropic.com/v1/",
             Self::Gemini => "https://generativelanguage.googleapis.com/v1beta/",
             Self::Ollama => "http://127.0.0.1:11434/",
-        }
+        };
+        Url::parse(text).map_err(|error| error.to_string())
     }
 
     /// What an address without a path is given.
@@ -129,12 +131,11 @@ impl ProviderConfig {
         }
     }
 
-    /// The address, whole. Errors: one line that does not repeat it, for it may hold a password.
-    pub(super) fn address(&self) -> Result<Url, String> {
-        let Some(given) = self.base_url.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
-            return Url::parse(self.protocol.default_address()).map_err(|error| error.to_string());
-        };
-        address(self.protocol, given).map_err(|why| format!("base_url of `{}`: {why}", self.id))
+    /// The address that was given, whole. Errors: one line that does not repeat it, for it may hold a password.
+    pub(super) fn given_address(&self) -> Result<Option<Url>, String> {
+        let given = self.base_url.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        let whole = given.map(|given| address(self.protocol, given)).transpose();
+        whole.map_err(|why| format!("base_url of `{}`: {why}", self.id))
     }
 }
 
@@ -203,8 +204,7 @@ mod tests {
     fn every_protocol_has_its_name() {
         for protocol in Protocol::ALL {
             assert_eq!(protocol.name().parse(), Ok(*protocol));
-            let address = ProviderConfig::new("x", *protocol).address().unwrap();
-            assert!(address.path().ends_with('/'));
+            assert!(protocol.default_address().unwrap().path().ends_with('/'));
         }
         assert!("open".parse::<Protocol>().is_err());
     }

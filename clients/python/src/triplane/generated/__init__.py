@@ -1,0 +1,1 @@
+"""Types from the committed documents, one module a wire."""
