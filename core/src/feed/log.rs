@@ -3,11 +3,12 @@
 //! Invariants: seqs in the ring are contiguous; publishing takes one short lock and waits for nobody; a reader gets every
 //! seq after its position exactly once, or a gap that names what it will not get. Clauses: H15, H16, S23, C14.
 
-use super::{Batch, Entry, Gap};
+use super::{Batch, Entry, Framed, Framing, Gap, frame};
 use crate::{
     stats::Stats,
     store::{SessionDir, SpoolPage},
 };
+use bytes::Bytes;
 use std::{
     collections::VecDeque,
     sync::{
@@ -23,6 +24,9 @@ const SPOOL_READ_BYTES: usize = 256 << 10;
 
 /// Readers that a publisher wakes itself; a wake-up costs some 100 ns.
 const FEW_READERS: usize = 16;
+
+/// Events that one look into the spool takes at most, for a reader that wants bytes.
+const SPOOL_EVENTS: usize = 256;
 
 /// What is published of one session, live or not.
 #[derive(Debug)]
@@ -141,6 +145,21 @@ impl Log {
         Some(Batch { gap: None, entries: ring.entries.iter().skip(skip).take(max).cloned().collect() })
     }
 
+    /// As [`Self::in_ring`], framed in one piece.
+    fn framed_in_ring(
+        &self,
+        position: u64,
+        how: (Framing, usize),
+        encode: &impl Fn(&Entry) -> Bytes,
+    ) -> Option<Framed> {
+        let ring = self.ring();
+        if position + 1 < ring.first() {
+            return None;
+        }
+        let skip = usize::try_from(position + 1 - ring.first()).unwrap_or(usize::MAX);
+        Some(frame(ring.entries.iter().skip(skip), how, encode).1)
+    }
+
     /// What the spool has after `position`, up to where memory begins; what is in neither is a gap.
     async fn in_spool(&self, position: u64, max: usize) -> Batch {
         let (first, epoch) = {
@@ -177,6 +196,8 @@ pub struct Subscription {
     wake: watch::Receiver<u64>,
     position: u64,
     ahead: Option<Gap>,
+    /// Read from the spool, after the position, and not framed yet.
+    spooled: std::vec::IntoIter<Arc<Entry>>,
 }
 
 impl Subscription {
@@ -184,7 +205,7 @@ impl Subscription {
     pub(crate) fn at_end(log: Arc<Log>) -> Self {
         let wake = log.last.subscribe();
         let position = log.next_seq().saturating_sub(1);
-        Self { log, wake, position, ahead: None }
+        Self { log, wake, position, ahead: None, spooled: Vec::new().into_iter() }
     }
 
     /// The next events, at most `max` of them. Waits while there is none. Cancel safe: dropped, nothing is lost.
@@ -210,6 +231,41 @@ impl Subscription {
         self.took(batch)
     }
 
+    /// The next events in one piece of at most `max` bytes, unless one event alone is larger. Waits while there is none.
+    /// `encode` frames an event that nobody has framed so before. Cancel safe: dropped, nothing is lost.
+    pub async fn next_framed(&mut self, framing: Framing, max: usize, encode: impl Fn(&Entry) -> Bytes) -> Framed {
+        loop {
+            self.wake.borrow_and_update();
+            let framed = self.look_framed((framing, max), &encode).await;
+            if framed.gap.is_some() || framed.last.is_some() {
+                return framed;
+            }
+            if self.wake.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    async fn look_framed(&mut self, how: (Framing, usize), encode: &impl Fn(&Entry) -> Bytes) -> Framed {
+        let mut gap = None;
+        if self.ahead.is_some() {
+            gap = self.try_next(0).gap;
+        } else if self.spooled.as_slice().is_empty() {
+            if let Some(framed) = self.log.framed_in_ring(self.position, how, encode) {
+                self.position = framed.last.as_ref().map_or(self.position, |last| last.seq);
+                return framed;
+            }
+            let batch = self.log.in_spool(self.position, SPOOL_EVENTS).await;
+            gap = self.took(Batch { gap: batch.gap, entries: Vec::new() }).gap;
+            self.spooled = batch.entries.into_iter();
+        }
+        let (count, mut framed) = frame(self.spooled.as_slice().iter(), how, encode);
+        self.spooled.by_ref().take(count).for_each(drop);
+        self.position = framed.last.as_ref().map_or(self.position, |last| last.seq);
+        framed.gap = gap;
+        framed
+    }
+
     /// What memory has, without waiting; an empty batch if it has nothing, or if [`Self::next`] must ask the disk.
     pub fn try_next(&mut self, max: usize) -> Batch {
         if let Some(gap) = self.ahead.take() {
@@ -228,6 +284,7 @@ impl Subscription {
         }
         if let Some(last) = batch.entries.last() {
             self.position = last.seq;
+            self.spooled = Vec::new().into_iter();
         }
         batch
     }
@@ -251,6 +308,7 @@ impl Subscription {
     /// and then goes on live (H15).
     pub fn seek(&mut self, after: u64) {
         let last = self.last();
+        self.spooled = Vec::new().into_iter();
         self.position = after.min(last);
         self.ahead = (after > last).then_some(Gap { from: last + 1, to: after });
     }
@@ -325,6 +383,41 @@ mod tests {
         let ring = log.ring();
         assert_eq!((ring.first(), ring.next_seq), (9, 11));
         assert!(ring.bytes <= 1 << 20);
+    }
+
+    fn digits(entry: &Entry) -> Bytes {
+        format!("[{}]", entry.seq).into()
+    }
+
+    /// The next frame of at most `max` bytes, as text.
+    async fn framed(reader: &mut Subscription, max: usize) -> (Option<(u64, u64)>, String, Option<u64>) {
+        let framed = reader.next_framed(Framing::new(0), max, digits).await;
+        let text = String::from_utf8(framed.bytes.to_vec()).unwrap();
+        (framed.gap.map(|gap| (gap.from, gap.to)), text, framed.last.map(|last| last.seq))
+    }
+
+    #[tokio::test]
+    async fn frames_hold_whole_events_and_at_least_one() {
+        let (_dir, log) = log(20);
+        let mut reader = Subscription::at_end(log.clone());
+        publish(&log, 11);
+        assert_eq!(framed(&mut reader, 7).await, (None, "[1][2]".into(), Some(2)));
+        assert_eq!(framed(&mut reader, 1).await, (None, "[3]".into(), Some(3)));
+        assert_eq!(seqs(&reader.try_next(1)), (None, vec![4]), "both ways share the position");
+        assert_eq!(framed(&mut reader, 99).await, (None, "[5][6][7][8][9][10][11]".into(), Some(11)));
+        reader.seek(50);
+        assert_eq!(framed(&mut reader, 99).await, (Some((12, 50)), String::new(), None));
+        publish(&log, 1);
+        assert_eq!(framed(&mut reader, 99).await, (None, "[12]".into(), Some(12)));
+    }
+
+    #[tokio::test]
+    async fn a_frame_tells_what_memory_has_not_any_more() {
+        let (_dir, log) = log(4);
+        let mut reader = Subscription::at_end(log.clone());
+        publish(&log, 10);
+        assert_eq!(framed(&mut reader, 99).await, (Some((1, 6)), String::new(), None));
+        assert_eq!(framed(&mut reader, 99).await, (None, "[7][8][9][10]".into(), Some(10)));
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ pub use log::Subscription;
 pub(crate) use node::NodeFeed;
 pub use node::NodeSubscription;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use std::sync::{Arc, OnceLock};
 use triplane_protocol::{AgentEvent, SessionId, event::CloseReason};
 
@@ -56,10 +56,14 @@ impl Entry {
 
     /// The event's bytes in `framing`; `encode` is called at most once for it.
     pub fn framed(&self, framing: Framing, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
-        match self.framed.get(usize::from(framing.0)) {
-            Some(slot) => slot.get_or_init(|| encode(self)).clone(),
-            None => encode(self),
-        }
+        self.framed_ref(framing, encode).clone()
+    }
+
+    /// The same bytes where they are.
+    fn framed_ref(&self, framing: Framing, encode: impl FnOnce(&Self) -> Bytes) -> &Bytes {
+        // A framing's slot is below their number.
+        let [first, ..] = &self.framed;
+        self.framed.get(usize::from(framing.0)).unwrap_or(first).get_or_init(|| encode(self))
     }
 }
 
@@ -86,6 +90,46 @@ impl Batch {
     pub fn is_empty(&self) -> bool {
         self.gap.is_none() && self.entries.is_empty()
     }
+}
+
+/// What one wake-up found, framed: an optional gap, then the bytes of entries in order.
+#[derive(Debug, Default)]
+pub struct Framed {
+    /// What was lost before the first byte.
+    pub gap: Option<Gap>,
+    /// Whole entries, one after another; those of one entry alone are shared with all that read it.
+    pub bytes: Bytes,
+    /// The entry that the bytes end with.
+    pub last: Option<Arc<Entry>>,
+}
+
+/// Entries from the front of `entries`, framed into one piece of at most `max` bytes unless one entry alone is larger; how
+/// many they are. Copies bytes and touches no count of an entry but the last one's: with many readers on several cores the
+/// counts would cost more than the bytes.
+fn frame<'a>(
+    entries: impl Iterator<Item = &'a Arc<Entry>> + Clone,
+    (framing, max): (Framing, usize),
+    encode: &impl Fn(&Entry) -> Bytes,
+) -> (usize, Framed) {
+    let bytes = |entry: &'a Arc<Entry>| entry.framed_ref(framing, encode);
+    let (mut count, mut len, mut last) = (0, 0, None);
+    for entry in entries.clone() {
+        let more = bytes(entry).len();
+        if count > 0 && len + more > max {
+            break;
+        }
+        (count, len, last) = (count + 1, len + more, Some(entry));
+    }
+    let whole = match (count, last) {
+        (_, None) => Bytes::new(),
+        (1, Some(one)) => bytes(one).clone(),
+        (_, Some(_)) => {
+            let mut whole = BytesMut::with_capacity(len);
+            entries.take(count).for_each(|entry| whole.extend_from_slice(bytes(entry)));
+            whole.freeze()
+        }
+    };
+    (count, Framed { gap: None, bytes: whole, last: last.cloned() })
 }
 
 /// A change of the live map. Clauses: S25, S26.

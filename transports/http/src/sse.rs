@@ -4,11 +4,10 @@
 //! Clauses: H13, H15, H16, H17, C14.
 
 use crate::config::HttpLimits;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use std::{
     io::Write,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -20,7 +19,7 @@ use tokio_util::sync::{CancellationToken, ReusableBoxFuture, WaitForCancellation
 use triplane_common::framing;
 use triplane_core::{
     Plane,
-    feed::{Batch, Entry, Gap, Subscription},
+    feed::{Entry, Framed, Gap, Subscription},
 };
 use triplane_protocol::{
     AgentEvent, ErrorCode, Failure, SessionId,
@@ -30,8 +29,6 @@ use triplane_protocol::{
 
 /// Bytes of one frame, unless one event alone is larger (PERF: a write's worth).
 const FRAME_BYTES: usize = 16 << 10;
-/// Events that are taken from the log at once: a frame of small ones.
-const BATCH_EVENTS: usize = 64;
 /// Once, at the start: how long a client waits before it connects again.
 const RETRY: &[u8] = b"retry: 1000\n\n";
 /// Keeps the stream alive.
@@ -53,11 +50,11 @@ pub(crate) fn cursor(query: &EventsQuery, headers: &EventsHeaders) -> Result<Opt
 }
 
 /// What is read, and what is being waited for.
-type Next = (Subscription, Batch);
+type Next = (Subscription, Framed);
 
-async fn next(mut log: Subscription) -> Next {
-    let batch = log.next(BATCH_EVENTS).await;
-    (log, batch)
+async fn next(mut log: Subscription, session: SessionId) -> Next {
+    let framed = log.next_framed(framing::SSE, FRAME_BYTES, |entry| encode(&session, entry)).await;
+    (log, framed)
 }
 
 /// One client's stream.
@@ -67,9 +64,9 @@ pub(crate) struct EventStream {
     /// Holds the subscription.
     next: ReusableBoxFuture<'static, Next>,
     /// Written before anything else.
-    head: BytesMut,
-    /// Taken from the log, not yet framed.
-    batch: std::vec::IntoIter<Arc<Entry>>,
+    head: Bytes,
+    /// Taken from the log, not yet written.
+    taken: Bytes,
     heartbeat: Duration,
     beat: Pin<Box<Sleep>>,
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -104,11 +101,11 @@ impl EventStream {
         place: OwnedSemaphorePermit,
     ) -> Self {
         Self {
+            next: ReusableBoxFuture::new(next(log, session.clone())),
             session,
             plane,
-            next: ReusableBoxFuture::new(next(log)),
-            head: BytesMut::from(RETRY),
-            batch: Vec::new().into_iter(),
+            head: Bytes::from_static(RETRY),
+            taken: Bytes::new(),
             heartbeat: limits.heartbeat,
             beat: Box::pin(sleep(limits.heartbeat)),
             ending: Box::pin(ending.cancelled_owned()),
@@ -128,9 +125,9 @@ impl EventStream {
             }
             // Read before the log, so that what was published before it went is still sent.
             let gone = self.stopping(cx) && !self.plane.is_live(&self.session);
-            if let Poll::Ready((log, batch)) = self.next.poll(cx) {
-                self.take(&log, batch);
-                self.next.set(next(log));
+            if let Poll::Ready((log, framed)) = self.next.poll(cx) {
+                self.take(&log, framed);
+                self.next.set(next(log, self.session.clone()));
                 continue;
             }
             if gone || self.lingered(cx) {
@@ -145,38 +142,30 @@ impl EventStream {
         }
     }
 
-    /// Up to a frame's worth of what was taken. One event alone is shared, not copied.
+    /// What is to be written next. Events alone are shared, not copied.
     fn frame(&mut self) -> Option<Bytes> {
-        let mut frame = std::mem::take(&mut self.head);
-        while let Some(entry) = self.batch.as_slice().first() {
-            let bytes = entry.framed(framing::SSE, |entry| encode(&self.session, entry));
-            if !frame.is_empty() && frame.len() + bytes.len() > FRAME_BYTES {
-                break;
+        let (head, taken) = (std::mem::take(&mut self.head), std::mem::take(&mut self.taken));
+        match (head.is_empty(), taken.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(taken),
+            (false, true) => Some(head),
+            (false, false) => {
+                self.taken = taken;
+                Some(head)
             }
-            self.batch.next();
-            if frame.is_empty() && self.batch.as_slice().is_empty() {
-                return Some(bytes);
-            }
-            if frame.len() + bytes.len() > frame.capacity() {
-                // A batch's events are mostly of one size; a stalled client must not hold a full frame for a few small ones.
-                let rest = bytes.len().saturating_mul(self.batch.as_slice().len() + 1);
-                frame.reserve(rest.min(FRAME_BYTES).max(bytes.len()));
-            }
-            frame.put_slice(&bytes);
         }
-        (!frame.is_empty()).then(|| frame.freeze())
     }
 
-    fn take(&mut self, log: &Subscription, batch: Batch) {
-        if let Some(gap) = batch.gap {
+    fn take(&mut self, log: &Subscription, framed: Framed) {
+        if let Some(gap) = framed.gap {
             self.head = encode_gap(gap, log.epoch());
         }
-        if let (Linger::Until(_), Some(last)) = (&self.linger, batch.entries.last())
+        if let (Linger::Until(_), Some(last)) = (&self.linger, &framed.last)
             && matches!(last.event, AgentEvent::SessionClosed { reason: CloseReason::Shutdown })
         {
             self.linger = Linger::Over;
         }
-        self.batch = batch.entries.into_iter();
+        self.taken = framed.bytes;
     }
 
     /// Whether the server stops; begins to linger when it does.
@@ -213,10 +202,10 @@ fn encode(session: &SessionId, entry: &Entry) -> Bytes {
 }
 
 /// Has no `id:`, so that a client's cursor stays where it was.
-fn encode_gap(gap: Gap, epoch: String) -> BytesMut {
+fn encode_gap(gap: Gap, epoch: String) -> Bytes {
     let data = ReplayGap { from: gap.from, to: gap.to, epoch };
     let json = serde_json::to_string(&data).unwrap_or_default();
-    BytesMut::from(format!("event: {REPLAY_GAP}\ndata: {json}\n\n").as_bytes())
+    format!("event: {REPLAY_GAP}\ndata: {json}\n\n").into()
 }
 
 #[cfg(test)]
