@@ -61,7 +61,7 @@ export async function spawnStdio(options: StdioOptions = {}): Promise<StdioClien
     await client.call("manifest", {}, options);
     return client;
   } catch (error) {
-    client.kill(error);
+    await client.kill(error);
     throw error;
   }
 }
@@ -150,10 +150,11 @@ export class StdioClient {
     await process?.stop("stdin");
   }
 
-  /** Ends the process at once. */
-  kill(reason: unknown = disconnected("the client was closed")): void {
+  /** Ends the process at once; resolves when it has ended. */
+  async kill(reason: unknown = disconnected("the client was closed")): Promise<void> {
     this.#closing.abort(reason);
     this.#process?.kill();
+    await this.#process?.ended;
   }
 
   async #start(): Promise<Peer<Table>> {
@@ -163,6 +164,8 @@ export class StdioClient {
     try {
       const process = await LineProcess.start(this.#options, args, (line) => this.#line(peer, line));
       this.#process = process;
+      // Closed while it started: nobody else would end it.
+      if (this.#closing.signal.aborted) process.kill();
       process.ended.then((how) => this.#died(peer, disconnected(`the server process ended: ${how}`)));
       this.#manifest = await this.#greet(peer);
       this.#retry.reset();

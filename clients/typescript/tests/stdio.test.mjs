@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { TriplaneError, spawnStdio } from "../dist/index.js";
+import { StdioClient, TriplaneError, spawnStdio } from "../dist/index.js";
 import { deadline, said, scratch, types, until, write } from "./support.mjs";
 
 const fails = (...codes) => (error) => TriplaneError.is(error, ...codes);
@@ -32,6 +32,14 @@ test("the manifest is read, and its protocol checked", async (t) => {
   await assert.rejects(spawnStdio(slow), { name: "TimeoutError" });
 });
 
+test("a process that was given up while it started is ended all the same", async () => {
+  const client = new StdioClient(fake(`setInterval(() => {}, 1000)`));
+  const call = client.call("manifest", {});
+  await client.kill();
+  await assert.rejects(call, fails("disconnected"));
+  assert.throws(() => process.kill(client.pid, 0), { code: "ESRCH" });
+});
+
 test("a run: its events, and its outcome", async (t) => {
   const { client, create } = await spawned(t);
   const session = await create();
@@ -47,7 +55,7 @@ test("a run: its events, and its outcome", async (t) => {
   assert.equal((await session.prompt([{ type: "text", text: "parts" }])).reply, "parts");
   assert.equal((await session.history({ limit: 2 })).messages.length, 2);
   assert.equal((await session.get()).messages.length, 6);
-  assert.equal((await client.list({ withLocks: true }))[0].id, session.id);
+  assert.equal((await client.list({ withLocks: true }))[0].lock.state, "held");
   assert.ok((await client.agents()).some((agent) => agent.capabilities.prompt));
 });
 
