@@ -5,6 +5,7 @@
 //! - [`failure`]: what a client is told when a call fails.
 //! - [`id`]: newtypes of the ids that cross a wire.
 //! - [`ir`]: the session as data: messages, parts, usage.
+//! - [`config`]: an agent's config as data.
 //! - [`event`]: the facts of a session as they happen.
 //! - [`record`]: the lines of a transcript.
 //! - [`strict`]: which JSON texts are refused, on every wire alike.
@@ -17,6 +18,7 @@
 //! - [`schemas`], [`openapi`], [`openrpc`]: documents from the rows.
 
 pub mod code;
+pub mod config;
 pub mod event;
 pub mod failure;
 pub mod id;

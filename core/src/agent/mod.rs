@@ -1,5 +1,18 @@
 //! What an agent looks like from the plane: it opens live sessions, and may own a store of sessions or a config.
 //! An agent never touches the transcript, the feed or a wire; it speaks through its [`RunSink`].
+//!
+//! - [`Agent`], [`LiveAgent`]: what runs prompts.
+//! - [`SessionStore`]: sessions that another program keeps in its own format.
+//! - [`ConfigStore`]: config that another program keeps in its own format.
+//! - [`Parts`]: one agent put together from these.
+
+mod config;
+mod parts;
+mod store;
+
+pub use config::ConfigStore;
+pub use parts::Parts;
+pub use store::{Saved, SessionStore, StoreFailure, StoreRow};
 
 use crate::{PlaneError, session::RunSink};
 use async_trait::async_trait;
@@ -118,6 +131,16 @@ pub trait Agent: Send + Sync {
 
     /// Whether `model` can be used; the error is one line for the client.
     fn check_model(&self, model: &str) -> Result<(), String>;
+
+    /// The store of sessions that it keeps itself, where it does.
+    fn store(&self) -> Option<Arc<dyn SessionStore>> {
+        None
+    }
+
+    /// The config that it keeps itself, where it does.
+    fn config(&self) -> Option<Arc<dyn ConfigStore>> {
+        None
+    }
 
     /// Makes a session live. Starts nothing that a run does not need.
     async fn open(&self, open: Open) -> Result<Box<dyn LiveAgent>, PlaneError>;
