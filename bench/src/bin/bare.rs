@@ -137,14 +137,20 @@ async fn relay(log: Arc<Log>, count: usize, size: usize) -> io::Result<()> {
     };
     let relays = async {
         let mut lines = tokio::io::BufReader::new(ours).lines();
-        let mut seq = 0;
+        let (mut seq, mut whole) = (0, String::new());
         while let Some(line) = lines.next_line().await? {
             let chunk: Chunk<'_> = serde_json::from_str(&line)?;
             seq += 1;
+            whole.push_str(&chunk.delta);
             let data = serde_json::to_string(&Delta { r#type: "llm_delta", text: &chunk.delta, seq })?;
             log.push(format!("id: {seq}\nevent: llm_delta\ndata: {data}\n\n").into());
         }
-        log.push("event: final\ndata: {\"type\":\"final\"}\n\n".into());
+        // A turn's end and a run's end each tell the whole text, as the plane's events do.
+        for kind in ["llm_end", "final"] {
+            seq += 1;
+            let data = serde_json::to_string(&Delta { r#type: kind, text: &whole, seq })?;
+            log.push(format!("id: {seq}\nevent: {kind}\ndata: {data}\n\n").into());
+        }
         Ok::<_, io::Error>(())
     };
     let model = tokio::spawn(speaks);

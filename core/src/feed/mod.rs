@@ -1,5 +1,6 @@
-//! Events: a ring read by cursor, the spool behind it, and the node's feed.
+//! Events: a ring read by cursor, the spool behind it, and the node's feed; a bell that wakes their readers.
 
+mod bell;
 mod log;
 mod node;
 
@@ -52,6 +53,14 @@ impl Entry {
     /// An entry from its line in the spool.
     pub(crate) fn from_line(seq: u64, line: &[u8]) -> Result<Self, serde_json::Error> {
         Ok(Self::new(seq, serde_json::from_slice(line)?))
+    }
+
+    /// Whether it is a piece of a stream, whose reader loses nothing by seeing it a moment later together with the next.
+    pub(crate) fn streams(&self) -> bool {
+        matches!(
+            self.event,
+            AgentEvent::LlmDelta { .. } | AgentEvent::LlmThinkingDelta { .. } | AgentEvent::ToolCallOutput { .. }
+        )
     }
 
     /// The event's bytes in `framing`; `encode` is called at most once for it.
