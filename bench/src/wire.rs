@@ -34,6 +34,11 @@ impl Connection {
     /// One request with its whole response; the body as text. Errors: a status other than 2xx.
     pub fn call(&mut self, method: &str, path: &str, body: &str) -> Result<String> {
         self.send(method, path, &format!("Content-Length: {}\r\n", body.len()), body)?;
+        self.response(&format!("{method} {path}"))
+    }
+
+    /// The whole response to what was sent; its body as text. Errors: a status other than 2xx, with what was asked for.
+    pub fn response(&mut self, asked: &str) -> Result<String> {
         let head = self.head()?;
         let length = header(&head, "content-length").and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
         while self.ahead.len() < length {
@@ -41,7 +46,7 @@ impl Connection {
         }
         let text = String::from_utf8(self.ahead.drain(..length).collect())?;
         if !head.starts_with("HTTP/1.1 2") {
-            bail!("{method} {path}: {} {text}", head.lines().next().unwrap_or_default());
+            bail!("{asked}: {} {text}", head.lines().next().unwrap_or_default());
         }
         Ok(text)
     }
@@ -68,7 +73,8 @@ impl Connection {
         Ok(self.stream)
     }
 
-    fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> Result<()> {
+    /// Sends a request, and does not wait for its response.
+    pub fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> Result<()> {
         let request =
             format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n{more}\r\n{body}");
         Ok(self.stream.write_all(request.as_bytes())?)
