@@ -14,7 +14,7 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
     }
     let Known { models, hidden, .. } = known(settings)?;
     let fallbacks = fallbacks(settings, &models)?;
-    Ok(vec![Arc::new(NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok() }))])
+    Ok(vec![Arc::new(NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok(), ..NativeConfig::default() }))])
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

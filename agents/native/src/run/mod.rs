@@ -12,7 +12,7 @@ use crate::{
     host::Host,
     model::{Model, ModelError, ModelRequest, Purpose, TurnEnd},
     prompt,
-    tools::{self, Desk},
+    tools::{Desk, ToolSet},
 };
 use again::Again;
 use collect::{Collector, Reply};
@@ -113,7 +113,8 @@ impl Run {
         if !tokio::fs::metadata(&cwd).await.is_ok_and(|m| m.is_dir()) {
             return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
         }
-        let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config) };
+        let tools = Arc::new(ToolSet::gather(&config.extensions, &cwd).await);
+        let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), tools };
         let fallbacks = config.fallbacks.clone();
         Ok(Self {
             model,
@@ -235,7 +236,7 @@ impl Run {
             system: self.system.as_deref().filter(|_| self.model.prompted()),
             history: &self.turn.history,
             effort: self.turn.settings.effort,
-            tools: tools::specs(),
+            tools: self.desk.tools.specs(),
         };
         tokio::select! {
             biased;

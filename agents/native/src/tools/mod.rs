@@ -1,4 +1,5 @@
-//! The table of tools: one row a tool, from which the model's list, the schemas and the dispatch come.
+//! The table of our own tools: one row a tool, from which the model's list, the schemas and the dispatch come. [`set`] has the
+//! seam for tools from elsewhere.
 //! Invariant: nothing that a model says about a tool is fatal; an unknown tool or a bad input is a result that teaches.
 
 mod bash;
@@ -11,11 +12,16 @@ mod ls;
 mod output;
 mod path;
 mod read;
+pub(crate) mod set;
 mod text;
 mod walk;
 mod write;
 
+pub use set::Extensions;
+pub(crate) use set::{Tool, ToolSet};
+
 use crate::{NativeConfig, host::Host, model::ToolSpec};
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -40,6 +46,8 @@ pub(crate) struct Desk {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) cancel: CancellationToken,
     pub(crate) config: Arc<NativeConfig>,
+    /// What the model may call.
+    pub(crate) tools: Arc<ToolSet>,
 }
 
 /// A call whose input is good, before it is allowed.
@@ -51,6 +59,8 @@ pub(crate) struct Prepared {
     pub(crate) subject: String,
     /// Whether it touches something outside the session's directory.
     pub(crate) outside: bool,
+    /// The file that it changes, for [`set::Extension::after_change`].
+    pub(crate) changes: Option<PathBuf>,
     /// Does nothing until it is awaited.
     pub(crate) work: Work,
 }
@@ -83,8 +93,8 @@ impl Outcome {
     }
 }
 
-/// A tool is its input, and what is done with it. The doc comments of its fields go to the model.
-trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
+/// One of our own tools: its input, and what is done with it. The doc comments of its fields go to the model.
+trait Builtin: DeserializeOwned + JsonSchema + Send + 'static {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
 
@@ -92,55 +102,50 @@ trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     fn prepare(self, desk: &Desk, call: &CallId) -> Result<Prepared, String>;
 }
 
+/// A builtin among the others.
 struct Row {
-    name: &'static str,
-    description: &'static str,
-    schema: fn() -> Value,
+    spec: ToolSpec,
     prepare: fn(&Desk, &CallId, &Value) -> Result<Prepared, String>,
 }
 
-const ROWS: &[Row] = &[
-    row::<read::Read>(),
-    row::<write::Write>(),
-    row::<edit::Edit>(),
-    row::<ls::Ls>(),
-    row::<glob::Glob>(),
-    row::<grep::Grep>(),
-    row::<bash::Bash>(),
-];
+fn row<T: Builtin>() -> Arc<dyn Tool> {
+    let schema = schemars::schema_for!(T).to_value();
+    let spec = ToolSpec { name: T::NAME.into(), description: T::DESCRIPTION.into(), schema };
+    Arc::new(Row { spec, prepare: |desk, call, input| parse::<T>(input)?.prepare(desk, call) })
+}
 
-const fn row<T: Tool>() -> Row {
-    Row {
-        name: T::NAME,
-        description: T::DESCRIPTION,
-        schema: || schemars::schema_for!(T).to_value(),
-        prepare: |desk, call, input| parse::<T>(input)?.prepare(desk, call),
+#[async_trait]
+impl Tool for Row {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn prepare(&self, desk: &Desk, call: &CallId, input: &Value) -> Result<Prepared, String> {
+        let (prepare, desk, call, input) = (self.prepare, desk.clone(), call.clone(), input.clone());
+        // Paths are looked up on the disk, which may be slow.
+        let prepared = tokio::task::spawn_blocking(move || prepare(&desk, &call, &input));
+        prepared.await.unwrap_or_else(|err| Err(broken(&err)))
     }
 }
 
-/// Every tool, for a model; made when it is first asked for.
-pub(crate) fn specs() -> &'static [ToolSpec] {
-    static SPECS: OnceLock<Vec<ToolSpec>> = OnceLock::new();
-    SPECS.get_or_init(|| {
-        let spec = |row: &Row| ToolSpec { name: row.name, description: row.description, schema: (row.schema)() };
-        ROWS.iter().map(spec).collect()
+/// Our own tools; made when they are first asked for.
+fn builtins() -> &'static [Arc<dyn Tool>] {
+    static ROWS: OnceLock<Vec<Arc<dyn Tool>>> = OnceLock::new();
+    ROWS.get_or_init(|| {
+        vec![
+            row::<read::Read>(),
+            row::<write::Write>(),
+            row::<edit::Edit>(),
+            row::<ls::Ls>(),
+            row::<glob::Glob>(),
+            row::<grep::Grep>(),
+            row::<bash::Bash>(),
+        ]
     })
 }
 
-/// Reads a call. The error is for the model.
-pub(crate) async fn prepare(desk: &Desk, call: &CallId, name: &str, input: &Value) -> Result<Prepared, String> {
-    let Some(row) = ROWS.iter().find(|row| row.name == name) else {
-        let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        return Err(format!("there is no tool `{}`; there are {}", text::shown(name), known.join(", ")));
-    };
-    // Paths are looked up on the disk, which may be slow.
-    let (desk, call, input) = (desk.clone(), call.clone(), input.clone());
-    let prepared = tokio::task::spawn_blocking(move || (row.prepare)(&desk, &call, &input));
-    prepared.await.unwrap_or_else(|err| Err(broken(&err)))
-}
-
 /// The error names the field and what it should be.
-fn parse<T: Tool>(input: &Value) -> Result<T, String> {
+fn parse<T: Builtin>(input: &Value) -> Result<T, String> {
     if input.is_string() {
         return Err(format!(
             "the input of `{}` is not a JSON object; call again with one that fits its schema",
