@@ -113,7 +113,7 @@ impl Run {
         if !tokio::fs::metadata(&cwd).await.is_ok_and(|m| m.is_dir()) {
             return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
         }
-        let tools = Arc::new(ToolSet::gather(&config.extensions, &cwd).await);
+        let tools = Arc::new(ToolSet::own(&config.extensions));
         let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), tools };
         let fallbacks = config.fallbacks.clone();
         Ok(Self {
@@ -154,6 +154,10 @@ impl Run {
     /// One turn: `None` when the run goes on.
     async fn round_trip(&mut self) -> Result<Option<Stop>, ModelError> {
         self.turns += 1;
+        // Each turn anew: what is elsewhere comes, goes and changes. A model that is told of no tools needs none made ready.
+        if self.model.prompted() {
+            self.desk.tools = Arc::new(ToolSet::gather(&self.desk).await);
+        }
         let model = self.turn.settings.model.clone();
         self.host.emit(AgentEvent::TurnStart { turn: self.turns, model }).await;
         let (reply, asked) = self.ask_until_answered().await;
