@@ -1,6 +1,6 @@
 //! Opening the plane of a command: which agents this build has, and where things live.
 
-use crate::{exit::CommandError, models, models::Known, settings::Settings};
+use crate::{exit::CommandError, foreign, models, models::Known, settings::Settings};
 use std::sync::Arc;
 use triplane_core::{Plane, agent::Agent};
 use triplane_native::{Models, NativeAgent, NativeConfig};
@@ -14,7 +14,10 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
     }
     let Known { models, hidden, .. } = known(settings)?;
     let fallbacks = fallbacks(settings, &models)?;
-    Ok(vec![Arc::new(NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok() }))])
+    let native = NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok() });
+    let mut agents: Vec<Arc<dyn Agent>> = vec![Arc::new(native)];
+    agents.extend(foreign::agents(settings));
+    Ok(agents)
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

@@ -4,8 +4,11 @@
 
 mod agents;
 mod cli;
+mod config;
 mod exit;
+mod foreign;
 mod home;
+mod homes;
 mod log;
 mod models;
 mod plain;
@@ -48,6 +51,7 @@ fn run(command: Command) -> Result<Exit, CommandError> {
         }
         Command::Prompt(args) => finish(one_thread()?, prompt::run(args)),
         Command::Sessions(args) => finish(one_thread()?, sessions::run(args)),
+        Command::Config(args) => finish(one_thread()?, config::run(args)),
         Command::Agents(args) => agents::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::ScriptModel(args) => finish(one_thread()?, script_model::run(args)),
