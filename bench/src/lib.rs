@@ -3,8 +3,8 @@
 //!
 //! Reading order:
 //! - [`rows`]: what is measured, a file a row.
-//! - [`server`]: the servers under test, started, asked and stopped. [`wire`]: a client that costs little.
-//! - [`ceiling`]: what `bare` does over a pipe.
+//! - [`server`]: the servers under test, started, asked and stopped. [`wire`], [`sock`]: clients that cost little.
+//! - [`ceiling`]: what `bare` does over a pipe and over WebSocket.
 //! - [`swarm`]: many streams read by one thread.
 //! - [`stats`]: medians and spreads. [`report`]: figures, targets and the verdict.
 
@@ -12,6 +12,7 @@ pub mod ceiling;
 pub mod report;
 pub mod rows;
 pub mod server;
+pub mod sock;
 pub mod stats;
 pub mod swarm;
 pub mod wire;

@@ -53,6 +53,8 @@ impl Programs {
 pub enum Kind {
     /// The ceiling.
     Bare,
+    /// The ceiling, over WebSocket.
+    BareWs,
     /// The plane, over HTTP.
     Http,
     /// The plane, over WebSocket.
@@ -113,6 +115,11 @@ impl Server {
     pub fn start(programs: &Programs, kind: Kind, place: &Place) -> Result<Self> {
         let mut command = match kind {
             Kind::Bare => Command::new(&programs.bare),
+            Kind::BareWs => {
+                let mut command = Command::new(&programs.bare);
+                command.arg("--ws");
+                command
+            }
             Kind::Http => ours(programs, &["--transport", "http", "--addr", "127.0.0.1:0"]),
             Kind::Ws => ours(programs, &["--transport", "ws", "--port", "0"]),
         };

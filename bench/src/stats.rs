@@ -34,6 +34,19 @@ impl Spread {
     }
 }
 
+/// The sample below which so many of a hundred lie. `None` without a sample.
+pub fn percentile(samples: &[f64], of_hundred: usize) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (sorted.len() * of_hundred / 100).min(sorted.len().checked_sub(1)?);
+    sorted.get(at).copied()
+}
+
+/// What time it is, in nanoseconds since the epoch: one clock for all processes of a machine.
+pub fn clock_ns() -> u128 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} [{}..{}]", round(self.median), round(self.min), round(self.max))
@@ -63,6 +76,13 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[7.0]), Some(7.0));
         assert_eq!(median(&[f64::NAN]), None);
+    }
+
+    #[test]
+    fn percentiles_of_a_hundred_and_of_none() {
+        let samples: Vec<f64> = (0..100).rev().map(f64::from).collect();
+        assert_eq!((percentile(&samples, 50), percentile(&samples, 99)), (Some(50.0), Some(99.0)));
+        assert_eq!(percentile(&[], 50), None);
     }
 
     #[test]

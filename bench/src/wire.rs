@@ -10,6 +10,8 @@ use std::{
 
 /// No answer takes longer.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// Room for what a reader does not read.
+const NARROW_BYTES: usize = 4 << 10;
 /// Bytes of a response's head at most.
 const HEAD_BYTES: usize = 16 << 10;
 
@@ -31,9 +33,23 @@ impl Connection {
         Ok(Self { stream, ahead: Vec::new() })
     }
 
+    /// Connects with the smallest room for what it does not read.
+    pub fn narrow(addr: SocketAddr) -> Result<Self> {
+        use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        sockopt::set_socket_recv_buffer_size(&socket, NARROW_BYTES)?;
+        connect(&socket, &addr).context("connecting")?;
+        Ok(Self { stream: socket.into(), ahead: Vec::new() })
+    }
+
     /// One request with its whole response; the body as text. Errors: a status other than 2xx.
     pub fn call(&mut self, method: &str, path: &str, body: &str) -> Result<String> {
         self.send(method, path, &format!("Content-Length: {}\r\n", body.len()), body)?;
+        self.response(&format!("{method} {path}"))
+    }
+
+    /// The whole response to what was sent; its body as text. Errors: a status other than 2xx, with what was asked for.
+    pub fn response(&mut self, asked: &str) -> Result<String> {
         let head = self.head()?;
         let length = header(&head, "content-length").and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
         while self.ahead.len() < length {
@@ -41,7 +57,7 @@ impl Connection {
         }
         let text = String::from_utf8(self.ahead.drain(..length).collect())?;
         if !head.starts_with("HTTP/1.1 2") {
-            bail!("{method} {path}: {} {text}", head.lines().next().unwrap_or_default());
+            bail!("{asked}: {} {text}", head.lines().next().unwrap_or_default());
         }
         Ok(text)
     }
@@ -68,7 +84,8 @@ impl Connection {
         Ok(self.stream)
     }
 
-    fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> Result<()> {
+    /// Sends a request, and does not wait for its response.
+    pub fn send(&mut self, method: &str, path: &str, more: &str, body: &str) -> Result<()> {
         let request =
             format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n{more}\r\n{body}");
         Ok(self.stream.write_all(request.as_bytes())?)

@@ -99,6 +99,12 @@ pub(crate) async fn answer(mind: &Arc<Mind>, dialect: Dialect, asked: Asked) -> 
     whole(mind, dialect, &asked, &scene, failed).await
 }
 
+/// What time it is, in nanoseconds since the epoch, with a space behind it.
+fn clock_ns() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("{} ", since.as_nanos())
+}
+
 /// The sleeps that stand before a failure.
 async fn sleep_before(scene: &Scene, failed: u32) {
     let script = scene.script();
@@ -123,6 +129,7 @@ async fn whole(mind: &Mind, dialect: Dialect, asked: &Asked, scene: &Scene, fail
             match step {
                 Step::Text(text) => pieces.push(Piece::Text(text.into_owned())),
                 Step::Think(text) => pieces.push(Piece::Think(text.to_owned())),
+                Step::Clock => pieces.push(Piece::Text(clock_ns())),
                 Step::Sleep { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
                 Step::Call { name, input } => {
                     stop = Stop::Tool;
@@ -205,6 +212,7 @@ impl Streamed {
                 let piece = match step {
                     Step::Text(text) => Piece::Text(text.into_owned()),
                     Step::Think(text) => Piece::Think(text.to_owned()),
+                    Step::Clock => Piece::Text(clock_ns()),
                     Step::Call { name, input } => {
                         stop = Stop::Tool;
                         Piece::Call { name: name.to_owned(), input: input.clone() }

@@ -45,6 +45,13 @@ pub enum Directive {
         /// Milliseconds.
         ms: u64,
     },
+    /// `/clock N MS`
+    Clock {
+        /// How often.
+        times: u32,
+        /// Milliseconds before each.
+        ms: u64,
+    },
     /// `/fail CODE TIMES`
     Fail {
         /// How.
@@ -76,6 +83,11 @@ impl Directive {
             "tool" => call(rest).map(|(name, input)| Self::Tool { name, input }),
             "also" => call(rest).map(|(name, input)| Self::Also { name, input }),
             "sleep" => Some(Self::Sleep { ms: ms(rest.trim())? }),
+            "clock" => {
+                let (n, pause) = cut(rest);
+                let times = digits(n)?.try_into().ok().filter(|n| *n <= MAX_REPEAT)?;
+                Some(Self::Clock { times, ms: ms(pause.trim())? })
+            }
             "fail" => {
                 let (code, times) = cut(rest.trim());
                 let times = if times.is_empty() { None } else { Some(digits(times)?.try_into().ok()?) };
@@ -138,6 +150,7 @@ mod tests {
             ("/say /say x", Some(Directive::Say("/say x".into()))),
             ("/think é😀", Some(Directive::Think("é😀".into()))),
             ("/repeat 3 ab ", Some(Directive::Repeat { times: 3, text: "ab ".into() })),
+            ("/clock 3 2", Some(Directive::Clock { times: 3, ms: 2 })),
             ("/repeat 0 x", Some(Directive::Repeat { times: 0, text: "x".into() })),
             ("/repeat 1000000 x", Some(Directive::Repeat { times: MAX_REPEAT, text: "x".into() })),
             ("/tool read {\"path\": \"a b\"}", tool("read", json!({"path": "a b"}))),
@@ -175,6 +188,8 @@ mod tests {
             "/think",
             "/unknown x",
             "/repeat",
+            "/clock 3",
+            "/clock x 1",
             "/repeat 3",
             "/repeat 3 ",
             "/repeat x y",

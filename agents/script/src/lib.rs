@@ -12,6 +12,7 @@
 //! | `/repeat N TEXT` | says TEXT N times, a chunk each (N at most [`MAX_REPEAT`]) |
 //! | `/tool NAME JSON` | calls a tool (JSON: its input, `{}` when absent) and ends the turn; the next turn goes on after it |
 //! | `/also NAME JSON` | right behind a `/tool` or another `/also`: calls this tool in the same turn |
+//! | `/clock N MS` | waits MS and says what time it is (nanoseconds since 1970, by its own clock), N times: whoever reads it can tell how old it is |
 //! | `/sleep MS` | waits (MS at most [`MAX_MS`]) |
 //! | `/fail CODE TIMES` | fails the turn: a word or an HTTP status, see [`Failure`]; `refused` and `max_tokens` are stops, not failures. With TIMES, whoever counts attempts (the endpoint does, see [`Script::attempt`]) passes over it after so many |
 //! | `/task MS TEXT` | starts a background task that ends after MS with TEXT |

@@ -27,6 +27,8 @@ pub enum Step<'a> {
         /// Milliseconds.
         ms: u64,
     },
+    /// Says what time it is, in nanoseconds since the epoch; whoever carries it out has the clock.
+    Clock,
     /// Calls a tool; only more calls follow in this turn.
     Call {
         /// The tool.
@@ -69,7 +71,16 @@ pub struct Turn<'a> {
 enum Rest<'a> {
     Nothing,
     Echo(&'a str),
-    Repeat { left: u32, text: &'a str },
+    Repeat {
+        left: u32,
+        text: &'a str,
+    },
+    /// `slept`: the wait before the next one is over.
+    Clock {
+        left: u32,
+        ms: u64,
+        slept: bool,
+    },
 }
 
 impl<'a> Turn<'a> {
@@ -127,6 +138,10 @@ impl<'a> Turn<'a> {
                 self.rest = Rest::Repeat { left: *times, text };
                 return None;
             }
+            Directive::Clock { times, ms } => {
+                self.rest = Rest::Clock { left: *times, ms: *ms, slept: false };
+                return None;
+            }
             Directive::Tool { name, input } | Directive::Also { name, input } => {
                 self.called = true;
                 Step::Call { name, input }
@@ -160,7 +175,16 @@ impl<'a> Iterator for Turn<'a> {
                     self.rest = Rest::Repeat { left: left - 1, text };
                     return Some(self.text(Cow::Borrowed(text)));
                 }
-                Rest::Echo(_) | Rest::Repeat { .. } | Rest::Nothing => {}
+                Rest::Clock { left, ms, slept: false } if left > 0 => {
+                    self.rest = Rest::Clock { left, ms, slept: true };
+                    return Some(Step::Sleep { ms });
+                }
+                Rest::Clock { left, ms, slept: true } => {
+                    self.rest = Rest::Clock { left: left - 1, ms, slept: false };
+                    (self.spoke, self.said) = (true, self.said + 1);
+                    return Some(Step::Clock);
+                }
+                Rest::Echo(_) | Rest::Repeat { .. } | Rest::Clock { .. } | Rest::Nothing => {}
             }
             let next = self.items.next();
             if self.called && !matches!(next, Some(Item::Do(Directive::Also { .. }))) {
@@ -220,6 +244,7 @@ mod tests {
         match step {
             Step::Text(text) => format!("[{text}]"),
             Step::Think(text) => format!("think[{text}]"),
+            Step::Clock => "clock".to_owned(),
             Step::Sleep { ms } => format!("sleep{ms}"),
             Step::Call { name, input } => format!("call {name}{input}"),
             Step::Fail(failure) => format!("fail {}", failure.word()),
@@ -253,6 +278,8 @@ mod tests {
         check("/say a\r\n/say b", &[], "[a] [b]");
         check("/task 7 later on\n/say x", &[], "task7[later on] [x]");
         check("/repeat 0 x\n/say y", &[], "[y]");
+        check("/clock 2 5\n/say y", &[], "sleep5 clock sleep5 clock [y]");
+        check("/clock 0 5", &[], "[done]");
     }
 
     #[test]

@@ -38,6 +38,9 @@ fn main() -> io::Result<()> {
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    if args.iter().any(|arg| arg == "--ws") {
+        return runtime.block_on(triplane_bench::ceiling::ws::serve());
+    }
     runtime.block_on(serve())
 }
 
@@ -92,7 +95,10 @@ async fn answer(log: Arc<Log>, request: Request<Incoming>) -> Result<Reply, http
         (&Method::POST, "/publish") => {
             let count = number(request.uri().query(), "n").unwrap_or(1);
             let size = number(request.uri().query(), "bytes").unwrap_or(200);
-            tokio::spawn(relay(log, count, size));
+            match number(request.uri().query(), "every_ms") {
+                Some(ms) => tokio::spawn(clock(log, count, ms)),
+                None => tokio::spawn(relay(log, count, size)),
+            };
             json("{}".into())
         }
         _ => Response::builder().status(StatusCode::NOT_FOUND).body(Full::default().boxed()),
@@ -137,19 +143,37 @@ async fn relay(log: Arc<Log>, count: usize, size: usize) -> io::Result<()> {
     };
     let relays = async {
         let mut lines = tokio::io::BufReader::new(ours).lines();
-        let mut seq = 0;
+        let (mut seq, mut whole) = (0, String::new());
         while let Some(line) = lines.next_line().await? {
             let chunk: Chunk<'_> = serde_json::from_str(&line)?;
             seq += 1;
+            whole.push_str(&chunk.delta);
             let data = serde_json::to_string(&Delta { r#type: "llm_delta", text: &chunk.delta, seq })?;
             log.push(format!("id: {seq}\nevent: llm_delta\ndata: {data}\n\n").into());
         }
-        log.push("event: final\ndata: {\"type\":\"final\"}\n\n".into());
+        // A turn's end and a run's end each tell the whole text, as the plane's events do.
+        for kind in ["llm_end", "final"] {
+            seq += 1;
+            let data = serde_json::to_string(&Delta { r#type: kind, text: &whole, seq })?;
+            log.push(format!("id: {seq}\nevent: {kind}\ndata: {data}\n\n").into());
+        }
         Ok::<_, io::Error>(())
     };
     let model = tokio::spawn(speaks);
     relays.await?;
     model.await.map_err(io::Error::other)?
+}
+
+/// Says what time it is `count` times, `ms` apart.
+async fn clock(log: Arc<Log>, count: usize, ms: usize) -> io::Result<()> {
+    for seq in 1..=count {
+        tokio::time::sleep(std::time::Duration::from_millis(ms as u64)).await;
+        let text = triplane_bench::stats::clock_ns().to_string() + " ";
+        let data = serde_json::to_string(&Delta { r#type: "llm_delta", text: &text, seq })?;
+        log.push(format!("id: {seq}\nevent: llm_delta\ndata: {data}\n\n").into());
+    }
+    log.push("event: final\ndata: {\"type\":\"final\"}\n\n".into());
+    Ok(())
 }
 
 /// All events, and who waits for the next.

@@ -25,12 +25,12 @@ fn run(setup: &Setup) -> Result<Vec<Figure>> {
         let (ours, bare) = (weigh(setup, Kind::Http)?, weigh(setup, Kind::Bare)?);
         alone.push((ours.alone_kib / 1024.0, bare.alone_kib / 1024.0));
         sse.push((ours.subscriber_kib, bare.subscriber_kib));
-        ws.push(weigh(setup, Kind::Ws)?.subscriber_kib);
+        ws.push((weigh(setup, Kind::Ws)?.subscriber_kib, weigh(setup, Kind::BareWs)?.subscriber_kib));
     }
     let figures = [
         Figure::of_pairs("idle, resident", "MiB", &alone, Target::Size(8.0)),
         Figure::of_pairs("idle SSE subscriber", "KiB", &sse, Target::Size(13.0)),
-        Figure::of_ours("idle WebSocket subscriber", "KiB", &ws, Target::Size(8.0)),
+        Figure::of_pairs("idle WebSocket subscriber", "KiB", &ws, Target::Size(8.0)),
     ];
     Ok(figures.into_iter().flatten().collect())
 }
@@ -62,7 +62,7 @@ fn weigh(setup: &Setup, kind: Kind) -> Result<Weight> {
 fn path(server: &Server, kind: Kind) -> Result<String> {
     match kind {
         Kind::Bare => Ok("/events".into()),
-        Kind::Ws => Ok(format!("/?token={TOKEN}")),
+        Kind::Ws | Kind::BareWs => Ok(format!("/?token={TOKEN}")),
         Kind::Http => {
             let id = super::session(&mut Connection::open(server.addr)?)?;
             Ok(format!("/v1/sessions/{id}/events"))
@@ -74,6 +74,6 @@ fn subscribe(server: &Server, kind: Kind, path: &str) -> Result<TcpStream> {
     let connection = Connection::open(server.addr)?;
     match kind {
         Kind::Bare | Kind::Http => connection.stream(path),
-        Kind::Ws => connection.upgrade(path),
+        Kind::Ws | Kind::BareWs => connection.upgrade(path),
     }
 }

@@ -2,11 +2,14 @@
 
 mod fanout;
 mod idle;
+mod latency;
 mod ready;
 mod relay;
 mod rpc;
+mod stalled;
 mod stdio;
 mod stored;
+mod submit;
 
 use crate::{
     report::Figure,
@@ -38,8 +41,19 @@ pub struct Row {
 }
 
 /// Every row, in the order that `all` runs them.
-pub const ROWS: &[Row] =
-    &[fanout::ROW, relay::ROW, rpc::ROW, idle::ROW, ready::ROW, stored::ROW, stdio::REQUESTS, stdio::EVENTS];
+pub const ROWS: &[Row] = &[
+    fanout::ROW,
+    relay::ROW,
+    submit::ROW,
+    latency::ROW,
+    stalled::ROW,
+    rpc::ROW,
+    idle::ROW,
+    ready::ROW,
+    stored::ROW,
+    stdio::REQUESTS,
+    stdio::EVENTS,
+];
 
 /// Characters of one delta; with what both servers put around it, an event has about 200 bytes.
 const DELTA: usize = 83;
@@ -71,7 +85,7 @@ impl Fed {
         let mut ask = Connection::open(server.addr)?;
         let (events, path) = match kind {
             Kind::Bare => ("/events".to_owned(), "/publish".to_owned()),
-            Kind::Http | Kind::Ws => {
+            Kind::Http | Kind::Ws | Kind::BareWs => {
                 let id = session(&mut ask)?;
                 (format!("/v1/sessions/{id}/events"), format!("/v1/sessions/{id}/prompt"))
             }
@@ -88,7 +102,7 @@ impl Fed {
         let text = "x".repeat(DELTA);
         let (path, body, last) = match self.kind {
             Kind::Bare => (format!("{}?n={deltas}&bytes={EVENT}", self.path), String::new(), "event: final"),
-            Kind::Http | Kind::Ws => {
+            Kind::Http | Kind::Ws | Kind::BareWs => {
                 let script = serde_json::json!({ "text": format!("/repeat {deltas} {text}") });
                 (self.path.clone(), script.to_string(), r#""busy":false"#)
             }

@@ -3,7 +3,7 @@
 //! Invariants: seqs in the ring are contiguous; publishing takes one short lock and waits for nobody; a reader gets every
 //! seq after its position exactly once, or a gap that names what it will not get. Clauses: H15, H16, S23, C14.
 
-use super::{Batch, Entry, Framed, Framing, Gap, frame};
+use super::{Batch, Entry, Framed, Framing, Gap, bell::Bell, frame};
 use crate::{
     stats::Stats,
     store::{SessionDir, SpoolPage},
@@ -11,19 +11,13 @@ use crate::{
 use bytes::Bytes;
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
 use triplane_protocol::SessionId;
 
 /// Bytes that one look into the spool takes at most.
 const SPOOL_READ_BYTES: usize = 256 << 10;
-
-/// Readers that a publisher wakes itself; a wake-up costs some 100 ns.
-const FEW_READERS: usize = 16;
 
 /// Events that one look into the spool takes at most, for a reader that wants bytes.
 const SPOOL_EVENTS: usize = 256;
@@ -34,9 +28,7 @@ pub(crate) struct Log {
     dir: Arc<SessionDir>,
     id: SessionId,
     ring: Mutex<Ring>,
-    last: watch::Sender<u64>,
-    /// Whether a task is on its way to wake many readers.
-    waking: AtomicBool,
+    bell: Arc<Bell>,
     stats: Arc<Stats>,
     cap_entries: usize,
     cap_bytes: usize,
@@ -67,9 +59,7 @@ impl Log {
         stats: Arc<Stats>,
     ) -> Self {
         let ring = Ring { entries: VecDeque::new(), bytes: 0, next_seq, epoch: epoch.into() };
-        let last = watch::Sender::new(next_seq.saturating_sub(1));
-        let waking = AtomicBool::new(false);
-        Self { dir, id, ring: Mutex::new(ring), last, waking, stats, cap_entries, cap_bytes }
+        Self { dir, id, ring: Mutex::new(ring), bell: Bell::new(), stats, cap_entries, cap_bytes }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -78,7 +68,7 @@ impl Log {
 
     /// Positions that somebody holds.
     pub(crate) fn readers(&self) -> usize {
-        self.last.receiver_count()
+        self.bell.readers()
     }
 
     /// The seq of the next event.
@@ -101,11 +91,8 @@ impl Log {
         }
     }
 
-    /// Adds entries, whose seqs must go on from [`Self::next_seq`], and wakes the readers once.
-    ///
-    /// A few readers are woken here and now. Many are woken by a task of their own, so that the publisher pays the same for
-    /// a thousand as for one; what is published before that task runs costs no wake-up at all.
-    pub(crate) fn publish(self: &Arc<Self>, entries: &[Arc<Entry>]) {
+    /// Adds entries, whose seqs must go on from [`Self::next_seq`], and wakes the readers at most once.
+    pub(crate) fn publish(&self, entries: &[Arc<Entry>]) {
         let mut ring = self.ring();
         for entry in entries {
             ring.bytes += entry.json.len();
@@ -118,21 +105,7 @@ impl Log {
             }
         }
         drop(ring);
-        if self.last.receiver_count() <= FEW_READERS {
-            self.wake();
-        } else if !self.waking.swap(true, Ordering::AcqRel) {
-            let log = self.clone();
-            tokio::spawn(async move {
-                // Cleared first: what is published from here on starts a task of its own.
-                log.waking.store(false, Ordering::Release);
-                log.wake();
-            });
-        }
-    }
-
-    fn wake(&self) {
-        let last = self.next_seq().saturating_sub(1);
-        self.last.send_replace(last);
+        self.bell.ring(entries.iter().any(|entry| !entry.streams()));
     }
 
     /// What memory has after `position`; `None` when the spool must be asked.
@@ -193,7 +166,7 @@ impl Log {
 #[derive(Debug)]
 pub struct Subscription {
     log: Arc<Log>,
-    wake: watch::Receiver<u64>,
+    wake: watch::Receiver<()>,
     position: u64,
     ahead: Option<Gap>,
     /// Read from the spool, after the position, and not framed yet.
@@ -203,7 +176,7 @@ pub struct Subscription {
 impl Subscription {
     /// A position at the end of `log`; it stands when this returns.
     pub(crate) fn at_end(log: Arc<Log>) -> Self {
-        let wake = log.last.subscribe();
+        let wake = log.bell.listen();
         let position = log.next_seq().saturating_sub(1);
         Self { log, wake, position, ahead: None, spooled: Vec::new().into_iter() }
     }
@@ -431,7 +404,7 @@ mod tests {
     #[tokio::test]
     async fn many_readers_all_wake() {
         let (_dir, log) = log(64);
-        let mut readers: Vec<_> = (0..FEW_READERS * 4).map(|_| Subscription::at_end(log.clone())).collect();
+        let mut readers: Vec<_> = (0..64).map(|_| Subscription::at_end(log.clone())).collect();
         for round in 1..=3 {
             publish(&log, 1);
             for reader in &mut readers {

@@ -1,5 +1,6 @@
-//! Events: a ring read by cursor, the spool behind it, and the node's feed.
+//! Events: a ring read by cursor, the spool behind it, and the node's feed; a bell that wakes their readers.
 
+mod bell;
 mod log;
 mod node;
 
@@ -54,6 +55,19 @@ impl Entry {
         Ok(Self::new(seq, serde_json::from_slice(line)?))
     }
 
+    /// Whether it is a piece of a stream, whose reader loses nothing by seeing it a moment later together with the next.
+    pub(crate) fn streams(&self) -> bool {
+        matches!(
+            self.event,
+            AgentEvent::LlmDelta { .. } | AgentEvent::LlmThinkingDelta { .. } | AgentEvent::ToolCallOutput { .. }
+        )
+    }
+
+    /// Whether it is the last event of a run.
+    pub fn ends_run(&self) -> bool {
+        matches!(self.event, AgentEvent::Status { busy: false, .. })
+    }
+
     /// The event's bytes in `framing`; `encode` is called at most once for it.
     pub fn framed(&self, framing: Framing, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.framed_ref(framing, encode).clone()
@@ -103,8 +117,8 @@ pub struct Framed {
     pub last: Option<Arc<Entry>>,
 }
 
-/// Entries from the front of `entries`, framed into one piece of at most `max` bytes unless one entry alone is larger; how
-/// many they are. Copies bytes and touches no count of an entry but the last one's: with many readers on several cores the
+/// Entries from the front of `entries`, framed into one piece of at most `max` bytes unless one entry alone is larger, and
+/// not past the end of a run, so that who reads one run alone can stop there; how many they are. Copies bytes and touches no count of an entry but the last one's: with many readers on several cores the
 /// counts would cost more than the bytes.
 fn frame<'a>(
     entries: impl Iterator<Item = &'a Arc<Entry>> + Clone,
@@ -119,6 +133,9 @@ fn frame<'a>(
             break;
         }
         (count, len, last) = (count + 1, len + more, Some(entry));
+        if entry.ends_run() {
+            break;
+        }
     }
     let whole = match (count, last) {
         (_, None) => Bytes::new(),

@@ -3,7 +3,7 @@
 //! Invariants: a session is in the map exactly between its attached/created and detached markers; `detached` is its last
 //! item; events are put on the feed only while somebody reads it. Clauses: S24–S26.
 
-use super::{Entry, Marker, NodeItem};
+use super::{Entry, Marker, NodeItem, bell::Bell};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
@@ -22,7 +22,7 @@ const FEED_ITEMS: usize = 8192;
 pub(crate) struct NodeFeed<L> {
     inner: Mutex<LiveMap<L>>,
     readers: AtomicUsize,
-    last: watch::Sender<u64>,
+    bell: Arc<Bell>,
 }
 
 /// The live map with its feed; only ever seen under the lock.
@@ -53,7 +53,7 @@ impl<L> LiveMap<L> {
 impl<L> NodeFeed<L> {
     pub(crate) fn new() -> Self {
         let map = LiveMap { sessions: HashMap::new(), closed: false, items: VecDeque::new(), next: 0 };
-        Self { inner: Mutex::new(map), readers: AtomicUsize::new(0), last: watch::Sender::new(0) }
+        Self { inner: Mutex::new(map), readers: AtomicUsize::new(0), bell: Bell::new() }
     }
 
     /// The live map, for a look or a change that needs no marker.
@@ -69,10 +69,9 @@ impl<L> NodeFeed<L> {
         if told {
             markers.into_iter().for_each(|marker| map.push(NodeItem::Marker(marker)));
         }
-        let next = map.next;
         drop(map);
         if told {
-            self.last.send_replace(next);
+            self.bell.ring(true);
         }
         out
     }
@@ -84,9 +83,8 @@ impl<L> NodeFeed<L> {
         }
         let mut map = self.map();
         entries.iter().for_each(|entry| map.push(NodeItem::Event(id.clone(), entry.clone())));
-        let next = map.next;
         drop(map);
-        self.last.send_replace(next);
+        self.bell.ring(entries.iter().any(|entry| !entry.streams()));
     }
 }
 
@@ -122,7 +120,7 @@ impl<L: Send + Sync> Source for NodeFeed<L> {
 /// A position in the node's feed.
 pub struct NodeSubscription {
     source: Arc<dyn Source>,
-    wake: watch::Receiver<u64>,
+    wake: watch::Receiver<()>,
     position: u64,
 }
 
@@ -142,7 +140,7 @@ impl NodeSubscription {
         feed.readers.fetch_add(1, Ordering::AcqRel);
         let (position, seen) = (map.next, look(&map));
         drop(map);
-        (Self { source: feed.clone(), wake: feed.last.subscribe(), position }, seen)
+        (Self { source: feed.clone(), wake: feed.bell.listen(), position }, seen)
     }
 
     /// The next items, at most `max`. Waits while there is none. Cancel safe.

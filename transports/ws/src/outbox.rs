@@ -13,10 +13,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_tungstenite::tungstenite::{
     Message, Utf8Bytes,
     protocol::frame::{
-        CloseFrame, Frame,
+        CloseFrame, Frame, FrameHeader,
         coding::{CloseCode, Data, OpCode},
     },
 };
+
+/// Bytes of the longest header of a frame without a mask.
+const HEADER_BYTES: usize = 10;
 
 /// Hands messages to one socket. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -41,17 +44,29 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Item {
-    message: Message,
-    kind: Kind,
+enum Item {
+    /// Counts in `reply_bytes`.
+    Reply(Message),
+    /// Whole frames, with the budget that they take until they are taken.
+    Events(Bytes, OwnedSemaphorePermit),
 }
 
+impl Item {
+    fn len(&self) -> usize {
+        match self {
+            Self::Reply(message) => message.len(),
+            Self::Events(frames, _) => frames.len(),
+        }
+    }
+}
+
+/// What a socket writes next.
 #[derive(Debug)]
-enum Kind {
-    /// Counts in `reply_bytes`.
-    Reply,
-    /// The last one of those that were handed in together gives their budget back when it is taken.
-    Event(Option<OwnedSemaphorePermit>),
+pub(crate) enum Out {
+    /// Messages, to be framed.
+    Messages(Vec<Message>),
+    /// Whole frames, written as they are.
+    Frames(Bytes),
 }
 
 /// What a socket sees when it looks around.
@@ -81,30 +96,26 @@ impl Outbox {
         let mut state = self.lock();
         if !state.closed {
             state.reply_bytes += message.len();
-            state.queue.push_back(Item { message, kind: Kind::Reply });
+            state.queue.push_back(Item::Reply(message));
         }
         drop(state);
         self.wake();
     }
 
-    /// Hands in events, in order; waits while earlier ones fill the budget. Each must be UTF-8. Cancel safe: dropped, none is handed in.
-    pub async fn events(&self, texts: Vec<Bytes>) {
-        if texts.is_empty() {
+    /// Hands in events as whole frames (see [`text_frame`]); waits while earlier ones fill the budget. Cancel safe: dropped, none is
+    /// handed in.
+    pub async fn events(&self, frames: Bytes) {
+        if frames.is_empty() {
             return;
         }
-        let bytes = texts.iter().map(Bytes::len).sum::<usize>().clamp(1, self.0.event_bytes);
-        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(frames.len().clamp(1, self.0.event_bytes)).unwrap_or(u32::MAX);
         // Closed together with the outbox: then nobody waits, and nothing is kept.
-        let Ok(mut budget) = self.0.events.clone().acquire_many_owned(wanted).await.map(Some) else { return };
+        let Ok(budget) = self.0.events.clone().acquire_many_owned(wanted).await else { return };
         let mut state = self.lock();
         if state.closed {
             return;
         }
-        let last = texts.len().saturating_sub(1);
-        for (index, text) in texts.into_iter().enumerate() {
-            let budget = if index == last { budget.take() } else { None };
-            state.queue.push_back(Item { message: text_message(text), kind: Kind::Event(budget) });
-        }
+        state.queue.push_back(Item::Events(frames, budget));
         drop(state);
         self.wake();
     }
@@ -129,25 +140,27 @@ impl Outbox {
         Look { waiting: !state.queue.is_empty(), reply_bytes: state.reply_bytes, close: state.close.clone() }
     }
 
-    /// Takes messages in order until `bytes` are reached or passed; one that is larger than that comes alone.
-    pub(crate) fn take(&self, bytes: usize) -> Vec<Message> {
+    /// Takes messages in order until `bytes` are reached or passed; one that is larger than that comes alone, and so do frames.
+    pub(crate) fn take(&self, bytes: usize) -> Out {
         let mut state = self.lock();
         let (mut taken, mut total) = (Vec::new(), 0);
         while total < bytes {
-            let fits = |item: &mut Item| taken.is_empty() || item.message.len() <= bytes;
-            let Some(Item { message, kind }) = state.queue.pop_front_if(fits) else { break };
-            total += message.len();
-            match kind {
-                Kind::Reply => state.reply_bytes = state.reply_bytes.saturating_sub(message.len()),
-                Kind::Event(budget) => drop(budget),
+            let fits = |item: &mut Item| taken.is_empty() || (matches!(item, Item::Reply(_)) && item.len() <= bytes);
+            match state.queue.pop_front_if(fits) {
+                None => break,
+                Some(Item::Events(frames, _budget)) => {
+                    tidy(&mut state);
+                    return Out::Frames(frames);
+                }
+                Some(Item::Reply(message)) => {
+                    total += message.len();
+                    state.reply_bytes = state.reply_bytes.saturating_sub(message.len());
+                    taken.push(message);
+                }
             }
-            taken.push(message);
         }
-        if state.queue.is_empty() {
-            // A burst must not keep its room for as long as the connection lives.
-            state.queue.shrink_to(16);
-        }
-        taken
+        tidy(&mut state);
+        Out::Messages(taken)
     }
 
     /// Drops what waits and everything that comes.
@@ -164,6 +177,25 @@ impl Outbox {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A burst must not keep its room for as long as the connection lives.
+fn tidy(state: &mut State) {
+    if state.queue.is_empty() {
+        state.queue.shrink_to(16);
+    }
+}
+
+/// A text as a whole frame of a server: final, and without a mask, so that all sockets can share it.
+pub fn text_frame(pieces: &[&[u8]]) -> Bytes {
+    let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let header = FrameHeader { opcode: OpCode::Data(Data::Text), ..FrameHeader::default() };
+    let mut frame = Vec::with_capacity(length + HEADER_BYTES);
+    if let Err(error) = header.format(length as u64, &mut frame) {
+        tracing::error!(%error, "a frame's header could not be written");
+    }
+    pieces.iter().for_each(|piece| frame.extend_from_slice(piece));
+    frame.into()
 }
 
 /// A whole text message around shared bytes: the server's frames carry no mask, so nothing is copied but into the socket's buffer.

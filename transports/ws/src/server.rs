@@ -127,5 +127,6 @@ async fn upgrade<F: Front>(shared: &Shared<F>, stream: TcpStream) -> Option<(Tcp
     }
     let upgraded = upgrade.into_inner().unwrap_or_else(PoisonError::into_inner)?.await.ok()?;
     let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-    Some((parts.io.into_inner(), parts.read_buf.into()))
+    // A copy: the room that hyper read into is not kept for as long as the socket lives.
+    Some((parts.io.into_inner(), parts.read_buf.to_vec()))
 }

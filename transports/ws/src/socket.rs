@@ -4,7 +4,10 @@
 //! lies, so that no socket ever copies it or keeps its room. No permessage-deflate: small messages on a loopback gain nothing from it, every socket
 //! would keep a window of tens of KiB, and the size limit would have to hold after inflation as well. Clauses: L01, L23, C05, C14.
 
-use crate::{WsLimits, outbox::Outbox};
+use crate::{
+    WsLimits,
+    outbox::{Out, Outbox},
+};
 use bytes::Bytes;
 use futures_util::{Sink, Stream};
 use std::{
@@ -165,7 +168,7 @@ struct Wire<S> {
     outbox: Outbox,
     /// Whether bytes were handed to the WebSocket since the last whole flush.
     unflushed: bool,
-    /// A large frame of ours that is being written past the WebSocket's own buffer.
+    /// A large frame of ours, or frames that are shared, being written past the WebSocket's own buffer.
     large: Option<Large>,
     /// Whether the last flush had to wait for the reader.
     blocked: bool,
@@ -267,10 +270,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Writes one batch to the system. `false`: nothing was there to be written.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         if !self.unflushed && self.owed == 0 && self.large.is_none() {
-            let batch = self.outbox.take(BATCH_BYTES);
-            if batch.is_empty() {
-                return Poll::Ready(Ok(false));
-            }
+            let batch = match self.outbox.take(BATCH_BYTES) {
+                Out::Messages(batch) if batch.is_empty() => return Poll::Ready(Ok(false)),
+                Out::Messages(batch) => batch,
+                Out::Frames(frames) => {
+                    self.large = Some(Large { head: Vec::new(), payload: frames, written: 0 });
+                    self.ws.get_mut().gated = true;
+                    Vec::new()
+                }
+            };
             for message in batch {
                 match Large::of(message) {
                     Ok(large) => {

@@ -2,21 +2,22 @@
 //! Invariant: the position in the session's log stands before the prompt is taken; events are pulled from the log as the
 //! socket takes them, and are never queued beyond the outbox's budget. Clauses: L14–L18, C10, C14.
 
-use crate::{connection::Client, outbox::Outbox};
+use crate::{
+    connection::Client,
+    outbox::{Outbox, text_frame},
+};
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use triplane_common::{framing::WS_TEXT, rpc::Armed};
 use triplane_core::{
-    feed::{Batch, Entry, Subscription},
+    feed::{Entry, Framed, Subscription},
     plane::{Prompt, Run, RunResult, WhenBusy},
 };
 use triplane_protocol::{
-    AgentEvent, ErrorCode, Failure, SessionId,
+    ErrorCode, Failure, SessionId,
     lich::{EVENT, PromptSubmitResult, forwarded},
 };
 
-/// Entries of the log that are looked at together.
-const BATCH_ENTRIES: usize = 64;
 /// Bytes of events that are handed to the socket together: one write.
 const BATCH_BYTES: usize = 16 << 10;
 
@@ -77,7 +78,7 @@ async fn follow(outbox: &Outbox, id: &SessionId, events: &mut Subscription, run:
             biased;
             // Before the events, so that none of a run that follows at once is taken for this one's.
             ended = &mut finished, if end.is_none() => end = Some(ended?),
-            batch = events.next(BATCH_ENTRIES) => {
+            batch = events.next_framed(WS_TEXT, BATCH_BYTES, |entry| encode(id, entry)) => {
                 if forward(outbox, id, batch).await? {
                     return match end {
                         Some(end) => Ok(end),
@@ -90,55 +91,41 @@ async fn follow(outbox: &Outbox, id: &SessionId, events: &mut Subscription, run:
 }
 
 /// Hands a batch in, as far as it belongs to the run. `true`: its last event was among them.
-async fn forward(outbox: &Outbox, id: &SessionId, batch: Batch) -> Result<bool, Failure> {
+async fn forward(outbox: &Outbox, id: &SessionId, batch: Framed) -> Result<bool, Failure> {
     if let Some(gap) = batch.gap {
         // The wire has no way to tell of a loss; a closed connection at least hides none.
         tracing::warn!(session = %id, from = gap.from, to = gap.to, "a client read too slowly and was cut off");
         outbox.close(CloseCode::Again, "too slow: events were lost");
         return Err(Failure::new(ErrorCode::Overloaded, "events were lost: the connection reads too slowly"));
     }
-    let (mut texts, mut bytes) = (Vec::new(), 0);
-    for entry in &batch.entries {
-        if matches!(entry.event, AgentEvent::Status { busy: false, .. }) {
-            outbox.events(texts).await;
-            return Ok(true);
-        }
-        if !forwarded(&entry.event) {
-            continue;
-        }
-        let text = entry.framed(WS_TEXT, |entry| encode(id, entry));
-        bytes += text.len();
-        texts.push(text);
-        if bytes >= BATCH_BYTES {
-            outbox.events(std::mem::take(&mut texts)).await;
-            bytes = 0;
-        }
-    }
-    outbox.events(texts).await;
-    Ok(false)
+    outbox.events(batch.bytes).await;
+    // A piece never goes past the end of a run.
+    Ok(batch.last.is_some_and(|last| last.ends_run()))
 }
 
-/// The whole notification, as every socket gets it. The id's grammar leaves nothing to be escaped.
+/// The whole notification as a frame, as every socket gets it; nothing for what is not this wire's (L17). The id's grammar
+/// leaves nothing to be escaped.
 fn encode(id: &SessionId, entry: &Entry) -> Bytes {
+    if !forwarded(&entry.event) {
+        return Bytes::new();
+    }
     let head = format!(r#"{{"jsonrpc":"2.0","method":"{EVENT}","params":{{"session_id":"{id}","event":"#);
-    let mut text = Vec::with_capacity(head.len() + entry.json.len() + 2);
-    text.extend_from_slice(head.as_bytes());
-    text.extend_from_slice(&entry.json);
-    text.extend_from_slice(b"}}");
-    text.into()
+    text_frame(&[head.as_bytes(), &entry.json, b"}}"])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use triplane_protocol::lich::EventParams;
+    use triplane_protocol::{AgentEvent, lich::EventParams};
 
     #[test]
     fn an_event_is_encoded_as_its_notification() {
         let id = SessionId::parse("ses_a.b-c").unwrap();
-        let event = AgentEvent::LlmDelta { text: "\"x\"\n".into() };
-        let text = encode(&id, &Entry::new(7, event.clone()));
-        let mut read: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let event = AgentEvent::LlmDelta { text: "\"x\"\n".repeat(40) };
+        let frame = encode(&id, &Entry::new(7, event.clone()));
+        let (head, text) = frame.split_at(4);
+        assert_eq!((head[0], head[1], usize::from(u16::from_be_bytes([head[2], head[3]]))), (0x81, 126, text.len()));
+        let mut read: serde_json::Value = serde_json::from_slice(text).unwrap();
         assert_eq!((&read["jsonrpc"], &read["method"]), (&"2.0".into(), &EVENT.into()));
         let params: EventParams = serde_json::from_value(read["params"].take()).unwrap();
         assert_eq!(params, EventParams { session_id: id, event });

@@ -72,6 +72,7 @@ async fn turn(
         match step {
             Step::Text(text) => out.put(Piece::Text(text.into_owned())).await,
             Step::Think(text) => out.put(Piece::Thinking(text.to_owned())).await,
+            Step::Clock => out.put(Piece::Text(clock_ns())).await,
             Step::Sleep { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
             Step::Call { name, input } => {
                 out.put(Piece::Call { id: None, name: name.to_owned(), input: input.clone(), signature: None }).await;
@@ -83,6 +84,12 @@ async fn turn(
     let input = words(&prompt) + results.iter().map(|r| words(r.text)).sum::<u64>();
     let usage = Usage { input, output: steps.output_words(), reasoning: steps.thought_words(), ..Usage::default() };
     Ok(TurnEnd { stop, usage })
+}
+
+/// What time it is, in nanoseconds since the epoch, with a space behind it.
+fn clock_ns() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("{} ", since.as_nanos())
 }
 
 /// The last thing the user said, and what tools have answered since.

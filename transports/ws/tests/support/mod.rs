@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use triplane_common::{guard::Guard, token::Token};
 use triplane_ws::{
     WsLimits,
-    outbox::Outbox,
+    outbox::{Outbox, text_frame},
     server::Server,
     socket::{Front, Peer},
 };
@@ -54,7 +54,7 @@ impl Peer for Echoing {
                 let count: usize = count.parse().unwrap();
                 tokio::spawn(async move {
                     for _ in 0..count {
-                        outbox.events(vec![Bytes::from(vec![b'x'; 16 << 10])]).await;
+                        outbox.events(text_frame(&[&[b'x'; 16 << 10]])).await;
                     }
                     outbox.reply(Bytes::from_static(b"done"));
                 });

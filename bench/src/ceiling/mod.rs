@@ -2,6 +2,8 @@
 //! or a stream of events does not need. A request is parsed once into its members and its result is made into JSON once, as any
 //! server of the protocol must.
 
+pub mod ws;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{
