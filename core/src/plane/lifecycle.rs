@@ -20,7 +20,7 @@ use triplane_protocol::{
     AgentEvent, SessionId, Stop,
     event::{CloseReason, SettingsPatch},
     ir::Extra,
-    record::{Header, Record, RunState, TRANSCRIPT_VERSION},
+    record::{Header, Record, TRANSCRIPT_VERSION},
 };
 
 /// How long shutdown waits for sessions that were told to end at once.
@@ -195,10 +195,10 @@ impl Plane {
         let mut machine = Machine::new(opening.history, opening.settings, limits.queued_prompts);
         if let Some(run) = interrupted {
             tracing::warn!(session = %opening.id, %run, "its last run was cut off");
-            machine.write_later(Record::Run { id: run, state: RunState::Ended, stop: Some(Stop::Aborted) });
+            machine.write_later(Record::ended(run, Stop::Aborted));
         }
         if let Some(patch) = opening.unsaved {
-            machine.write_later(Record::Set(patch));
+            machine.write_later(Record::set(patch));
         }
         let (live, inbox) = Live::new(Parts {
             id: opening.id.clone(),
