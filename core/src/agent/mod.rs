@@ -146,6 +146,10 @@ pub trait Agent: Send + Sync {
     /// What it is and what it can do; cheap.
     fn descriptor(&self) -> Descriptor;
 
+    /// Asks what it can do, where only its process can tell and nobody asked yet; within a time limit of its own. From then on
+    /// the descriptor says so.
+    async fn learn(&self) {}
+
     /// The model that a session has when nobody named one.
     fn default_model(&self) -> String;
 
