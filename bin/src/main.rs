@@ -4,6 +4,7 @@
 
 mod agents;
 mod cli;
+mod conformance;
 mod exit;
 mod home;
 mod log;
@@ -51,6 +52,7 @@ fn run(command: Command) -> Result<Exit, CommandError> {
         Command::Agents(args) => agents::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::ScriptModel(args) => finish(one_thread()?, script_model::run(args)),
+        Command::Conformance(args) => finish(two_workers()?, conformance::run(args)),
     }
 }
 

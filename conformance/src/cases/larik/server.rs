@@ -20,8 +20,8 @@ cases! {
     "h27-unknown-coding-is-415" on HTTP [H27] => unknown_coding;
     "h27-head-limits" on HTTP [H27, C05] => head_limits;
     "h27-keep-alive-and-pipelining" on HTTP [H27] => pipelining;
-    "h27-smuggled-requests-are-not-run" on HTTP [H27, C05] => smuggled;
-    "h27-a-short-body-runs-nothing" on HTTP [H27, C05] => short_body;
+    "h27-smuggled-requests-are-not-run" on HTTP [H27, C05] needs [Fresh] => smuggled;
+    "h27-a-short-body-runs-nothing" on HTTP [H27, C05] needs [Fresh] => short_body;
     "h27-answers-say-what-they-are" on HTTP [H27] => hygiene;
 }
 
