@@ -2,14 +2,12 @@
 //! config is. An agent of which nothing is known is left out.
 
 use crate::{homes::Homes, settings::Settings};
-use std::{ffi::OsString, sync::Arc};
+use std::sync::Arc;
 use triplane_config::{FORMATS, FolderConfig, Format};
 use triplane_core::agent::{Agent, ConfigStore, Parts};
 
 /// Every agent that this build knows, in the order of their names' table. Starts nothing and opens nothing.
-pub(crate) fn agents(settings: &Settings) -> Vec<Arc<dyn Agent>> {
-    let Some(user) = settings.place.user_home.clone() else { return Vec::new() };
-    let homes = Homes::new(user, &variable);
+pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agent>> {
     FORMATS
         .iter()
         .map(|format| (format.id, format.name))
@@ -18,7 +16,7 @@ pub(crate) fn agents(settings: &Settings) -> Vec<Arc<dyn Agent>> {
             name: name.to_owned(),
             runner: None,
             store: None,
-            config: config(id, &homes, settings),
+            config: config(id, homes, settings),
         })
         .filter(|parts| parts.runner.is_some() || parts.store.is_some() || parts.config.is_some())
         .map(|parts| Arc::new(parts) as Arc<dyn Agent>)
@@ -29,9 +27,4 @@ fn config(agent: &str, homes: &Homes<'_>, settings: &Settings) -> Option<Arc<dyn
     let (format, user) = (Format::of(agent)?, homes.config(agent)?);
     let cwd = settings.place.cwd.clone();
     Some(Arc::new(FolderConfig::new(format, cwd.join(user), cwd)))
-}
-
-/// A variable that is set and not empty.
-fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
 }

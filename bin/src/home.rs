@@ -1,7 +1,7 @@
 //! Opening the plane of a command: which agents this build has, and where things live.
 
-use crate::{exit::CommandError, foreign, models, models::Known, settings::Settings};
-use std::sync::Arc;
+use crate::{drivers, exit::CommandError, foreign, homes::Homes, models, models::Known, settings::Settings};
+use std::{ffi::OsString, sync::Arc};
 use triplane_core::{Plane, agent::Agent};
 use triplane_native::{Models, NativeAgent, NativeConfig};
 use triplane_protocol::larik::{Provider, Sandbox};
@@ -14,10 +14,21 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
     }
     let Known { models, hidden, .. } = known(settings)?;
     let fallbacks = fallbacks(settings, &models)?;
-    let native = NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok() });
+    let shim = shim.ok();
+    let native = NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.clone() });
     let mut agents: Vec<Arc<dyn Agent>> = vec![Arc::new(native)];
-    agents.extend(foreign::agents(settings));
+    // Without a home directory there are no settings either, so this stands in for none.
+    let user = settings.place.user_home.clone().unwrap_or_else(|| settings.home.clone());
+    let homes = Homes::new(user, &variable);
+    agents.extend(foreign::agents(settings, &homes));
+    let taken: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
+    agents.extend(drivers::agents(settings, &homes, shim.as_deref(), &taken));
     Ok(agents)
+}
+
+/// A variable that is set and not empty.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

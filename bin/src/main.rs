@@ -5,6 +5,7 @@
 mod agents;
 mod cli;
 mod config;
+mod drivers;
 mod exit;
 mod foreign;
 mod home;
@@ -52,7 +53,7 @@ fn run(command: Command) -> Result<Exit, CommandError> {
         Command::Prompt(args) => finish(one_thread()?, prompt::run(args)),
         Command::Sessions(args) => finish(one_thread()?, sessions::run(args)),
         Command::Config(args) => finish(one_thread()?, config::run(args)),
-        Command::Agents(args) => agents::run(&args),
+        Command::Agents(args) => finish(one_thread()?, agents::run(args)),
         Command::Schema(args) => schema::run(&args),
         Command::ScriptModel(args) => finish(one_thread()?, script_model::run(args)),
     }
