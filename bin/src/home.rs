@@ -1,9 +1,11 @@
 //! Opening the plane of a command: which agents this build has, and where things live.
 
+#[cfg(any(feature = "mcp", feature = "lsp"))]
+use crate::servers;
 use crate::{drivers, exit::CommandError, foreign, homes::Homes, models, models::Known, settings::Settings};
 use std::{ffi::OsString, sync::Arc};
 use triplane_core::{Plane, agent::Agent};
-use triplane_native::{Models, NativeAgent, NativeConfig};
+use triplane_native::{Extensions, Models, NativeAgent, NativeConfig};
 use triplane_protocol::larik::{Provider, Sandbox};
 
 /// The agents of this build, the preferred one first. Errors: a provider's settings that are wrong.
@@ -15,7 +17,12 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
     let Known { models, hidden, .. } = known(settings)?;
     let fallbacks = fallbacks(settings, &models)?;
     let shim = shim.ok();
-    let native = NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.clone() });
+    let extensions = Extensions::default();
+    #[cfg(feature = "mcp")]
+    let extensions = extensions.with_mcp(servers::mcp(settings, shim.clone())?);
+    #[cfg(feature = "lsp")]
+    let extensions = extensions.with_lsp(servers::lsp(settings, shim.clone(), hidden.clone())?);
+    let native = NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.clone(), extensions });
     let mut agents: Vec<Arc<dyn Agent>> = vec![Arc::new(native)];
     // Without a home directory there are no settings either, so this stands in for none.
     let user = settings.place.user_home.clone().unwrap_or_else(|| settings.home.clone());

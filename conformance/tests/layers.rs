@@ -24,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-http", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-stdio", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-conformance", &["triplane-protocol", "triplane-script"]),
+    ("triplane-broken", &["triplane-conformance"]),
     ("triplane-bench", &["triplane-protocol"]),
 ];
 

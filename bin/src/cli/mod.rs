@@ -62,6 +62,15 @@ Examples:
   curl -N http://127.0.0.1:4100/v1/chat/completions \\
       -d '{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"/tool ls\"}]}'";
 
+#[cfg(feature = "mcp")]
+const MCP_EXAMPLES: &str = "\
+Servers come from [mcp.NAME] in triplane.toml of the home (yours) or of the project, and from the project's .mcp.json.
+One that the project names is started only after it was approved, and again after its definition changed.
+
+Examples:
+  triplane mcp list --check
+  triplane mcp approve github";
+
 const CONFIG_EXAMPLES: &str = "\
 Examples:
   triplane config list --dir .
@@ -97,6 +106,10 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Lists the agents that can be used
     Agents(AgentsArgs),
+    /// Lists this directory's MCP servers, and approves those that the project names
+    #[cfg(feature = "mcp")]
+    #[command(after_help = MCP_EXAMPLES)]
+    Mcp(McpArgs),
     /// Writes the wires' documents: JSON Schema, OpenRPC, OpenAPI
     Schema(SchemaArgs),
     /// Serves the scripted model on loopback, as OpenAI, Anthropic, Gemini and Ollama do, until SIGINT or SIGTERM
@@ -222,6 +235,45 @@ pub(crate) struct AgentsArgs {
     /// Print one JSON object an agent
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Flags of `mcp`.
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    pub(crate) command: McpCommand,
+}
+
+/// What can be done with MCP servers.
+#[cfg(feature = "mcp")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Lists the servers and how they stand
+    List {
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+        /// Start those that may be started, and see what they offer
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Lets a server that the project names be started, as it is defined now
+    Approve {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Takes an approval back
+    Revoke {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
 }
 
 /// Flags of `schema`.
