@@ -5,7 +5,7 @@ use crate::{
     homes::Homes,
     settings::{AgentKind, AgentTable, Settings},
 };
-use std::{ffi::OsString, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use triplane_acp::{AcpAgent, AcpConfig, KNOWN, Known};
 use triplane_config::{FORMATS, FolderConfig, Format};
 use triplane_core::agent::{Agent, ConfigStore, Parts};
@@ -14,9 +14,7 @@ use triplane_core::agent::{Agent, ConfigStore, Parts};
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
 /// Every agent that this build or the home's settings know, in the order of their names' tables. Starts nothing and opens nothing.
-pub(crate) fn agents(settings: &Settings) -> Vec<Arc<dyn Agent>> {
-    let user = settings.place.user_home.clone();
-    let homes = user.map(|user| Homes::new(user, &variable));
+pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agent>> {
     let known = KNOWN.iter().map(|known| (known.id, known.name));
     let own = settings.agents.iter().map(|(id, table)| (id.as_str(), table.name.as_deref().unwrap_or(id)));
     let mut names: Vec<(&str, &str)> = Vec::new();
@@ -34,7 +32,7 @@ pub(crate) fn agents(settings: &Settings) -> Vec<Arc<dyn Agent>> {
             name: name.to_owned(),
             runner: runner(id, name, settings),
             store: None,
-            config: homes.as_ref().and_then(|homes| config(id, homes, settings)),
+            config: config(id, homes, settings),
         })
         .filter(|parts| parts.runner.is_some() || parts.store.is_some() || parts.config.is_some())
         .map(|parts| Arc::new(parts) as Arc<dyn Agent>)
@@ -71,9 +69,4 @@ fn config(agent: &str, homes: &Homes<'_>, settings: &Settings) -> Option<Arc<dyn
     let (format, user) = (Format::of(agent)?, homes.config(agent)?);
     let cwd = settings.place.cwd.clone();
     Some(Arc::new(FolderConfig::new(format, cwd.join(user), cwd)))
-}
-
-/// A variable that is set and not empty.
-fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -18,6 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-endpoint", &["triplane-script"]),
     ("triplane-acp", &["triplane-protocol", "triplane-core"]),
     ("triplane-native", &["triplane-protocol", "triplane-core", "triplane-script"]),
+    ("triplane-driver", &["triplane-protocol", "triplane-core"]),
     ("triplane-config", &["triplane-protocol", "triplane-core"]),
     ("triplane-common", &["triplane-protocol", "triplane-core"]),
     ("triplane-ws", &["triplane-protocol", "triplane-core", "triplane-common"]),

@@ -1,6 +1,7 @@
 //! sepia: JSON-RPC, a line each, over stdio.
 
 pub mod config;
+pub mod drivers;
 pub mod feed;
 pub mod framing;
 pub mod history;
@@ -37,6 +38,7 @@ pub const FILES: &[&[Case]] = &[
     stored::CASES,
     overlay::CASES,
     config::CASES,
+    drivers::CASES,
     process::CASES,
 ];
 
