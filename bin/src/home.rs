@@ -2,9 +2,13 @@
 
 use crate::{exit::CommandError, models, models::Known, settings::Settings};
 use std::sync::Arc;
-use triplane_core::{Plane, agent::Agent};
+use triplane_core::{
+    Plane,
+    agent::{Agent, Parts},
+};
 use triplane_native::{Models, NativeAgent, NativeConfig};
 use triplane_protocol::larik::{Provider, Sandbox};
+use triplane_stores::{Kind, Places};
 
 /// The agents of this build, the preferred one first. Errors: a provider's settings that are wrong.
 pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
@@ -14,7 +18,27 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
     }
     let Known { models, hidden, .. } = known(settings)?;
     let fallbacks = fallbacks(settings, &models)?;
-    Ok(vec![Arc::new(NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok() }))])
+    let native = NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok() });
+    let mut agents: Vec<Arc<dyn Agent>> = vec![Arc::new(native)];
+    agents.extend(stores(settings));
+    Ok(agents)
+}
+
+/// Agents whose sessions can be read here, whether or not they are installed. Clause: S06.
+fn stores(settings: &Settings) -> Vec<Arc<dyn Agent>> {
+    let Some(home) = settings.place.user_home.clone() else { return Vec::new() };
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let places = Places { home, variable: &variable };
+    let parts = |kind: Kind| -> Arc<dyn Agent> {
+        Arc::new(Parts {
+            id: kind.id().into(),
+            name: kind.name().into(),
+            runner: None,
+            store: Some((places.store(kind), kind.writes())),
+            config: None,
+        })
+    };
+    Kind::all().map(parts).collect()
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

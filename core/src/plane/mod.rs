@@ -3,11 +3,13 @@
 //! - `lifecycle`: create, attach, detach, shutdown. `holds`: who keeps what live, and what goes first.
 //! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
 //! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
+//! - `foreign`: sessions in the stores of other programs.
 //! - `meta`: what people say of sessions, and projects; rows of the list with all of it.
 //! - `types`: what the calls take and give.
 
 mod copies;
 mod files;
+mod foreign;
 mod holds;
 mod lifecycle;
 mod meta;
@@ -17,7 +19,7 @@ mod types;
 mod upkeep;
 
 pub use crate::session::input::ClearWhen;
-pub use copies::{Forked, Import};
+pub use copies::{Forked, Import, Written};
 pub use files::{Restored, Skipped};
 pub use meta::MetaRow;
 pub use types::{

@@ -1,6 +1,7 @@
 //! sepia: JSON-RPC, a line each, over stdio.
 
 pub mod feed;
+pub mod foreign;
 pub mod framing;
 pub mod history;
 pub mod live;
@@ -34,6 +35,7 @@ pub const FILES: &[&[Case]] = &[
     mirror::CASES,
     history::CASES,
     stored::CASES,
+    foreign::CASES,
     overlay::CASES,
     process::CASES,
 ];
