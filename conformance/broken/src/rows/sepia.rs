@@ -40,6 +40,23 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "takes-lines-of-any-length",
+        STDIO,
+        "S01",
+        "s01-a-line-over-16-mib-is-skipped",
+        &[Up(|_, talk, text| {
+            let mut request = parse(text);
+            if text.len() > 16 << 20 && !request.is_null() {
+                set(&mut request, "/params", json!({}));
+                talk.up(request.to_string());
+            } else if text.len() > 16 << 20 {
+                // Too long, and no JSON either: it says nothing at all to that.
+            } else {
+                talk.up(text);
+            }
+        })],
+    ),
+    row(
         "tells-a-method-too-many",
         STDIO,
         "S02",
@@ -183,6 +200,20 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "takes-a-second-answer-here",
+        STDIO,
+        "S15",
+        "s15-permission-answered-twice",
+        &[Down(|_, talk, line| {
+            let id = parse(line).get("id").cloned().unwrap_or_default();
+            if talk.answers(line, "sessions.permission") && line.contains("\"error\"") {
+                talk.down(json!({"jsonrpc": "2.0", "id": id, "result": {"resolved": true}}).to_string());
+            } else {
+                talk.down(line);
+            }
+        })],
+    ),
+    row(
         "calls-a-failed-run-completed",
         STDIO,
         "S15",
@@ -233,6 +264,19 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "restores-nothing",
+        STDIO,
+        "S21",
+        "s21-restore-puts-files-back",
+        &[Up(|_, talk, text| {
+            talk.params(text, "sessions.restore", |params| {
+                if let Some(request) = params.get_mut("request").and_then(Value::as_object_mut) {
+                    request.insert("dryRun".to_owned(), json!(true));
+                }
+            });
+        })],
+    ),
+    row(
         "rewinds-nothing",
         STDIO,
         "S21",
@@ -269,6 +313,17 @@ pub(super) const ROWS: &[Break] = &[
                 talk.down(json!({"jsonrpc": "2.0", "method": "session.event", "params": params}).to_string());
             }
             talk.down(text);
+        })],
+    ),
+    row(
+        "drops-an-event-of-a-forwarder",
+        STDIO,
+        "S22",
+        "s22-a-second-subscribe-doubles",
+        &[Down(|mem, talk, line| {
+            if !(line.contains("\"session.event\"") && mem.count("event") == 5) {
+                talk.down(line);
+            }
         })],
     ),
     row(
