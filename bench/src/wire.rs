@@ -10,6 +10,8 @@ use std::{
 
 /// No answer takes longer.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// Room for what a reader does not read.
+const NARROW_BYTES: usize = 4 << 10;
 /// Bytes of a response's head at most.
 const HEAD_BYTES: usize = 16 << 10;
 
@@ -29,6 +31,15 @@ impl Connection {
         stream.set_read_timeout(Some(DEADLINE))?;
         stream.set_write_timeout(Some(DEADLINE))?;
         Ok(Self { stream, ahead: Vec::new() })
+    }
+
+    /// Connects with the smallest room for what it does not read.
+    pub fn narrow(addr: SocketAddr) -> Result<Self> {
+        use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        sockopt::set_socket_recv_buffer_size(&socket, NARROW_BYTES)?;
+        connect(&socket, &addr).context("connecting")?;
+        Ok(Self { stream: socket.into(), ahead: Vec::new() })
     }
 
     /// One request with its whole response; the body as text. Errors: a status other than 2xx.

@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-script", &[]),
     ("triplane-endpoint", &["triplane-script"]),
     ("triplane-native", &["triplane-protocol", "triplane-core", "triplane-script"]),
+    ("triplane-config", &["triplane-protocol", "triplane-core"]),
     ("triplane-common", &["triplane-protocol", "triplane-core"]),
     ("triplane-ws", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-http", &["triplane-protocol", "triplane-core", "triplane-common"]),

@@ -64,17 +64,21 @@ fn wire<A: Ask>(setup: &Setup, name: &str, (ours, bare): (Kind, Kind), most: f64
     let (here, there) = (Place::new()?, Place::new()?);
     let ours = Server::start(&setup.programs, ours, &here)?;
     let bare = Server::start(&setup.programs, bare, &there)?;
-    let open = |server: &Server| (0..MANY).map(|_| A::open(server)).collect::<Result<Vec<A>>>();
-    let (mut on_ours, mut on_bare) = (open(&ours)?, open(&bare)?);
+    let (mut on_ours, mut on_bare) = (A::open(&ours)?, A::open(&bare)?);
     let (mut time, mut cpu, mut many) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..=setup.pairs {
-        let (a, b) = (round(&ours, &mut on_ours)?, round(&bare, &mut on_bare)?);
+        let (a, b) = (one(&ours, &mut on_ours)?, one(&bare, &mut on_bare)?);
         // The first round warms both.
         if pair > 0 {
-            time.push((a[0], b[0]));
-            cpu.push((a[1], b[1]));
-            many.push((a[2], b[2]));
+            time.push((a.0, b.0));
+            cpu.push((a.1, b.1));
         }
+    }
+    // Opened only now: what a lone connection costs depends on which thread watches the others.
+    let open = |server: &Server| (0..MANY).map(|_| A::open(server)).collect::<Result<Vec<A>>>();
+    let (mut on_ours, mut on_bare) = (open(&ours)?, open(&bare)?);
+    for _ in 0..setup.pairs {
+        many.push((all(&ours, &mut on_ours)?, all(&bare, &mut on_bare)?));
     }
     let figures = [
         Figure::of_pairs(format!("health over {name}, median time"), "us", &time, Target::Ratio(1.5)),
@@ -89,23 +93,26 @@ fn wire<A: Ask>(setup: &Setup, name: &str, (ours, bare): (Kind, Kind), most: f64
     Ok(figures.into_iter().flatten().collect())
 }
 
-/// Median time and mean CPU of a request on the first connection, then mean CPU with all of them, in microseconds.
-fn round<A: Ask>(server: &Server, connections: &mut [A]) -> Result<[f64; 3]> {
+/// Median time and mean CPU of a request, in microseconds.
+fn one<A: Ask>(server: &Server, connection: &mut A) -> Result<(f64, f64)> {
     let cpu = server.cpu_ns()?;
     let mut times = Vec::with_capacity(REQUESTS);
-    let first = connections.first_mut().context("no connection")?;
     for _ in 0..REQUESTS {
         let began = Instant::now();
-        first.ask()?;
-        first.answer()?;
+        connection.ask()?;
+        connection.answer()?;
         times.push(began.elapsed().as_secs_f64() * 1e6);
     }
-    let one = (server.cpu_ns()? - cpu) as f64 / 1e3 / REQUESTS as f64;
+    let cpu = (server.cpu_ns()? - cpu) as f64 / 1e3 / REQUESTS as f64;
+    Ok((Spread::of(&times).context("no request")?.median, cpu))
+}
+
+/// Mean CPU of a request when all connections ask at once, in microseconds.
+fn all<A: Ask>(server: &Server, connections: &mut [A]) -> Result<f64> {
     let cpu = server.cpu_ns()?;
     for _ in 0..REQUESTS / MANY {
         connections.iter_mut().try_for_each(Ask::ask)?;
         connections.iter_mut().try_for_each(Ask::answer)?;
     }
-    let many = (server.cpu_ns()? - cpu) as f64 / 1e3 / (REQUESTS / MANY * MANY) as f64;
-    Ok([Spread::of(&times).context("no request")?.median, one, many])
+    Ok((server.cpu_ns()? - cpu) as f64 / 1e3 / (REQUESTS / MANY * MANY) as f64)
 }

@@ -20,6 +20,8 @@ pub(super) const ROW: Row =
 const STALLED: usize = 200;
 /// Runs that nobody of them reads.
 const RUNS: usize = 6;
+/// Runs until none of them takes any more.
+const FILL: usize = 18;
 const DELTAS: usize = 1000;
 /// Fresh servers that are asked; each takes some seconds.
 const SERVERS: usize = 3;
@@ -41,18 +43,26 @@ fn run(setup: &Setup) -> Result<Vec<Figure>> {
         for _ in 0..RUNS {
             all = publish(&mut ask, &id, &mut reader)?.1;
         }
-        let alone: f64 =
-            (0..RUNS).map(|_| publish(&mut ask, &id, &mut reader).map(|run| run.0)).sum::<Result<f64>>()?;
-        let mut stalled =
-            (0..STALLED).map(|_| Connection::open(server.addr)?.stream(&events)).collect::<Result<Vec<_>>>()?;
+        // As many runs without them: what a session's history takes is not theirs.
         let before = server.rss_kib()?;
-        let beside: f64 =
-            (0..RUNS).map(|_| publish(&mut ask, &id, &mut reader).map(|run| run.0)).sum::<Result<f64>>()?;
-        growth.push((server.rss_kib()? - before) / 1024.0);
+        for _ in 0..FILL {
+            publish(&mut ask, &id, &mut reader)?;
+        }
+        let alone = six(&mut ask, &id, &mut reader)?;
+        let usual = server.rss_kib()? - before;
+        let mut stalled =
+            (0..STALLED).map(|_| Connection::narrow(server.addr)?.stream(&events)).collect::<Result<Vec<_>>>()?;
+        let before = server.rss_kib()?;
+        // Fills what the system keeps for them, some MiB each; a reader stalls only once that is full.
+        for _ in 0..FILL {
+            publish(&mut ask, &id, &mut reader)?;
+        }
+        let beside = six(&mut ask, &id, &mut reader)?;
+        growth.push((server.rss_kib()? - before - usual) / 1024.0);
         slowdown.push((beside * 1e3, alone * 1e3));
         // One of them reads at last: it gets, or is told of, all that there was.
-        let told = account(stalled.last_mut().context("no subscriber")?, all * RUNS)?;
-        silent.push((all * RUNS).saturating_sub(told) as f64);
+        let (owed, stream) = (all * (FILL + RUNS), stalled.last_mut().context("no subscriber")?);
+        silent.push(owed.saturating_sub(account(stream, owed)?) as f64);
     }
     let figures = [
         Figure::of_ours("200 stalled subscribers, growth", "MiB", &growth, Target::Size(8.0)),
@@ -60,6 +70,11 @@ fn run(setup: &Setup) -> Result<Vec<Figure>> {
         Figure::of_ours("events that a stalled subscriber lost silently", "events", &silent, Target::Size(0.0)),
     ];
     Ok(figures.into_iter().flatten().collect())
+}
+
+/// The time of as many runs as are compared, in seconds.
+fn six(ask: &mut Connection, id: &str, reader: &mut TcpStream) -> Result<f64> {
+    (0..RUNS).map(|_| publish(ask, id, reader).map(|run| run.0)).sum()
 }
 
 /// One run, read to its end by `reader`: seconds, and how many events it had.

@@ -67,7 +67,7 @@ impl Default for HttpLimits {
             connections: 4096,
             streams: 3072,
             body_bytes: 8 << 20,
-            head_bytes: 64 << 10,
+            head_bytes: 32 << 10,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(30),
