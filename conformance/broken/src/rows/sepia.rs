@@ -264,6 +264,40 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "lets-one-broken-config-hide-the-others",
+        STDIO,
+        "S19",
+        "s19-one-broken-config-hides-no-other",
+        &[Down(|_, talk, text| {
+            talk.result(text, "config.list", |result| {
+                if let Some(all) = result.as_array_mut().filter(|all| all.iter().any(|one| one.get("error").is_some()))
+                {
+                    all.retain(|one| one.get("error").is_some());
+                }
+            });
+        })],
+    ),
+    row(
+        "imports-without-an-action",
+        STDIO,
+        "S20",
+        "s20-import-tells-an-action-an-item",
+        &[Down(|_, talk, text| {
+            talk.result(text, "config.import", |result| list(result, "/actions").into_iter().for_each(Vec::clear));
+        })],
+    ),
+    row(
+        "hears-no-agents-folder",
+        STDIO,
+        "S31",
+        "s31-an-agents-folder-by-variable",
+        &[Start(|start| {
+            for name in ["TRIPLANE_CLAUDE_DIR", "TRIPLANE_CODEX_DIR", "SEPIA_CLAUDE_DIR", "SEPIA_CODEX_DIR"] {
+                start.env.push((name.to_owned(), "/nowhere".to_owned()));
+            }
+        })],
+    ),
+    row(
         "restores-nothing",
         STDIO,
         "S21",
