@@ -2,7 +2,7 @@
 
 #[cfg(any(feature = "mcp", feature = "lsp"))]
 use crate::servers;
-use crate::{exit::CommandError, models, models::Known, settings::Settings};
+use crate::{exit::CommandError, foreign, models, models::Known, settings::Settings};
 use std::sync::Arc;
 use triplane_core::{Plane, agent::Agent};
 use triplane_native::{Extensions, Models, NativeAgent, NativeConfig};
@@ -22,7 +22,10 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
     let extensions = extensions.with_mcp(servers::mcp(settings, shim.clone())?);
     #[cfg(feature = "lsp")]
     let extensions = extensions.with_lsp(servers::lsp(settings, shim.clone(), hidden.clone())?);
-    Ok(vec![Arc::new(NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim, extensions }))])
+    let native = NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim, extensions });
+    let mut agents: Vec<Arc<dyn Agent>> = vec![Arc::new(native)];
+    agents.extend(foreign::agents(settings));
+    Ok(agents)
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

@@ -4,8 +4,11 @@
 
 mod agents;
 mod cli;
+mod config;
 mod exit;
+mod foreign;
 mod home;
+mod homes;
 mod log;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -52,6 +55,7 @@ fn run(command: Command) -> Result<Exit, CommandError> {
         }
         Command::Prompt(args) => finish(one_thread()?, prompt::run(args)),
         Command::Sessions(args) => finish(one_thread()?, sessions::run(args)),
+        Command::Config(args) => finish(one_thread()?, config::run(args)),
         Command::Agents(args) => agents::run(&args),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => finish(one_thread()?, mcp::run(args)),

@@ -248,7 +248,7 @@ mod tests {
     fn every_flag_is_a_key_of_the_file() {
         let example = "home = 'h'\nsession_dir = 's'\nagent = 'a'\nmodel = 'm/n'\nmode = 'plan'\neffort = 'low'\n\
             durability = 'flush'\ntransport = ['ws']\nhost = '::1'\nport = 1\naddr = '127.0.0.1:2'\ntoken = 't'\n\
-            allow_remote = true\nallow_origin = 'https://a.example'\non_disconnect = 'abort'\nmax_session_bags = 3\n\
+            allow_remote = true\nallow_origin = 'https://a.example'\non_disconnect = 'abort'\nmax_session_bags = 3\nstall_timeout_ms = 9\n\
             idle_ttl_ms = 4\nsweep_ms = 5\nhistory_limit = 6\nprobe_idle_ms = 7\nlock_ttl_ms = 8\n";
         for key in known_keys() {
             assert!(example.contains(&format!("{key} = ")), "{key} is not in the example");
