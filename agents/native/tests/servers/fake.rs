@@ -181,7 +181,7 @@ pub(crate) fn lsp(kind: &str) {
         let document = &params["textDocument"];
         let answer = |result: Value| framed(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
         match message["method"].as_str() {
-            Some("initialize") if kind == "garbage" => print!("Traceback (most recent call last):\n"),
+            Some("initialize") if kind == "garbage" => println!("Traceback (most recent call last):"),
             Some("initialize") => answer(json!({ "capabilities": { "textDocumentSync": 1 } })),
             Some("textDocument/didOpen") => report(document, document["text"].as_str().unwrap()),
             Some("textDocument/didChange") => report(document, params["contentChanges"][0]["text"].as_str().unwrap()),

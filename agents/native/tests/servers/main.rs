@@ -28,7 +28,13 @@ fn main() -> ExitCode {
         fake::LSP => fake::lsp(&args.next().unwrap().to_string_lossy()),
         _ => {
             let cases = mcp::cases().into_iter().chain(lsp::cases());
-            let trials = cases.map(|(name, case)| Trial::test(name, move || Ok(house::on_a_runtime(case)))).collect();
+            let trial = |(name, case)| {
+                Trial::test(name, move || {
+                    house::on_a_runtime(case);
+                    Ok(())
+                })
+            };
+            let trials = cases.map(trial).collect();
             return libtest_mimic::run(&Arguments::from_args(), trials).exit_code();
         }
     }
