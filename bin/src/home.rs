@@ -3,7 +3,7 @@
 use crate::{exit::CommandError, models, models::Known, settings::Settings};
 use std::sync::Arc;
 use triplane_core::{Plane, agent::Agent};
-use triplane_native::{Models, NativeAgent, NativeConfig};
+use triplane_native::{Models, NativeAgent, NativeConfig, sandbox::SandboxMode};
 use triplane_protocol::larik::{Provider, Sandbox};
 
 /// The agents of this build, the preferred one first. Errors: a provider's settings that are wrong.
@@ -13,8 +13,18 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
         tracing::warn!("{error}: this program's path is not known, so commands may outlive it when it is killed");
     }
     let Known { models, hidden, .. } = known(settings)?;
+    if hidden.iter().any(|name| std::env::var_os(name).is_some()) {
+        triplane_native::proc::shut_environment();
+    }
     let fallbacks = fallbacks(settings, &models)?;
-    Ok(vec![Arc::new(NativeAgent::new(NativeConfig { models, fallbacks, hidden, shim: shim.ok(), ..NativeConfig::default() }))])
+    Ok(vec![Arc::new(NativeAgent::new(NativeConfig {
+        models,
+        fallbacks,
+        hidden,
+        shim: shim.ok(),
+        sandbox: settings.sandbox_config(),
+        ..NativeConfig::default()
+    }))])
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.
@@ -41,7 +51,17 @@ fn fallbacks(settings: &Settings, models: &Models) -> Result<Vec<String>, Comman
     Ok(fallbacks)
 }
 
-/// How commands of the built-in agent are kept in.
-pub(crate) fn sandbox() -> Sandbox {
-    Sandbox { kind: "none".into(), enforced: false }
+/// How commands of the built-in agent are kept in: by the system's means, unless they are turned off or not there.
+pub(crate) fn sandbox(settings: &Settings) -> Sandbox {
+    let none = || Sandbox { kind: "none".into(), enforced: false };
+    if settings.sandbox_config().mode == Some(SandboxMode::Off) {
+        return none();
+    }
+    match triplane_native::sandbox::available() {
+        Ok(kind) => Sandbox { kind: kind.into(), enforced: true },
+        Err(why) => {
+            tracing::warn!("commands are not kept in: {why}");
+            none()
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use triplane_core::session::{PermissionAsk, Verdict};
-use triplane_protocol::{AgentEvent, Message, MessageId, TaskId};
+use triplane_protocol::{AgentEvent, Message, MessageId, TaskId, ir::Mode};
 
 /// What was said, in order.
 #[derive(Debug, Clone)]
@@ -33,6 +33,7 @@ pub(crate) struct Fake {
     pub(crate) deny: Option<&'static str>,
     /// Asks whose subject contains this are never answered.
     pub(crate) hang: Option<&'static str>,
+    pub(crate) mode: Mode,
     pub(crate) tasks: CancellationToken,
 }
 
@@ -40,7 +41,15 @@ impl Fake {
     pub(crate) fn new() -> Self {
         let changed = tokio::sync::watch::channel(0).0;
         let said = Arc::default();
-        Self { said, changed, ids: AtomicU64::new(0), deny: None, hang: None, tasks: CancellationToken::new() }
+        Self {
+            said,
+            changed,
+            ids: AtomicU64::new(0),
+            deny: None,
+            hang: None,
+            mode: Mode::Default,
+            tasks: CancellationToken::new(),
+        }
     }
 
     fn say(&self, what: Said) {
@@ -86,6 +95,10 @@ impl Host for Fake {
 
     async fn message(&self, message: Message) {
         self.say(Said::Message(message));
+    }
+
+    fn mode(&self) -> Mode {
+        self.mode
     }
 
     fn message_id(&self) -> MessageId {

@@ -9,6 +9,7 @@
 //! - [`prompt`]: what a model is told before the conversation.
 //! - [`tools`]: the table of tools, and each of them.
 //! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
+//! - [`sandbox`]: what commands are kept from, and by what.
 //! - [`host`]: the session as the loop and the tools see it.
 
 pub mod agent;
@@ -17,6 +18,7 @@ pub mod model;
 pub mod proc;
 pub(crate) mod prompt;
 pub(crate) mod run;
+pub mod sandbox;
 pub mod shim;
 pub mod tools;
 

@@ -4,12 +4,16 @@
 //! - `guard PROGRAM ARGS…`: starts the program in a group of its own and stays beside it. Orphans of the whole tree become its
 //!   children (Linux), so that none gets away. When its stdin closes (it was told to, or the process that held the other end is
 //!   gone, however it ended) it ends the tree: politely, and two seconds later for good. Else it ends as the program did.
+//! - `boxed SPEC PROGRAM ARGS…`: as `guard`, but the program is confined as SPEC says; the guard itself is not.
 //! - `exec PARENT PROGRAM ARGS…`: asks for a signal at the death of `PARENT`, then becomes the program; for a child that needs its
 //!   stdin. The signal fires when the *thread* that started it ends. Fault: CP-03.
 
-use crate::proc::{
-    GRACE, MARKER,
-    tree::{self, Root},
+use crate::{
+    proc::{
+        GRACE, MARKER,
+        tree::{self, Root},
+    },
+    sandbox::Confine,
 };
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use std::{
@@ -29,6 +33,9 @@ pub const ARG: &str = "__shim";
 /// Stays beside the program.
 pub const GUARD: &str = "guard";
 
+/// Stays beside the program, which is confined.
+pub(crate) const BOXED: &str = "boxed";
+
 /// Becomes the program.
 pub const EXEC: &str = "exec";
 
@@ -41,24 +48,42 @@ pub fn run_shim(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mode = args.next();
     match mode.as_ref().and_then(|m| m.to_str()) {
         Some(GUARD) => match args.next() {
-            Some(program) => guard(&program, args),
+            Some(program) => guard(None, &program, args),
             None => cannot("the shim was given no program"),
+        },
+        Some(BOXED) => match (args.next().and_then(|spec| confine(&spec)), args.next()) {
+            (Some(confine), Some(program)) => guard(Some(confine), &program, args),
+            _ => cannot("the shim was given no good spec and program"),
         },
         Some(EXEC) => match (args.next().as_ref().and_then(|p| p.to_str()?.parse().ok()), args.next()) {
             (Some(parent), Some(program)) => exec(parent, &program, args),
             _ => cannot("the shim was given no parent and program"),
         },
-        Some(_) | None => cannot("the shim knows `guard` and `exec`"),
+        Some(_) | None => cannot("the shim knows `guard`, `boxed` and `exec`"),
     }
 }
 
-fn guard(program: &OsString, args: impl Iterator<Item = OsString>) -> ExitCode {
+fn confine(spec: &OsString) -> Option<Confine> {
+    serde_json::from_str(spec.to_str()?).ok()
+}
+
+fn guard(confine: Option<Confine>, program: &OsString, args: impl Iterator<Item = OsString>) -> ExitCode {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let mut command = Command::new(program);
-    let child = match command.args(args).stdin(Stdio::null()).process_group(0).spawn() {
+    let set = |command: &mut Command| {
+        command.stdin(Stdio::null()).process_group(0);
+    };
+    let started = match confine {
+        Some(confine) => confine.spawn(program, args.collect(), set),
+        None => {
+            let mut command = Command::new(program);
+            set(command.args(args));
+            command.spawn().map_err(|err| format!("{} cannot be started: {err}", program.display()))
+        }
+    };
+    let child = match started {
         Ok(child) => child,
-        Err(err) => return cannot(&format!("{} cannot be started: {err}", program.display())),
+        Err(why) => return cannot(&why),
     };
     let leader = Pid::from_child(&child);
     let dying = Arc::new(AtomicBool::new(false));

@@ -35,7 +35,10 @@ async fn permitted(desk: &Desk, call: &Call, prepared: Prepared) -> Outcome {
         call_id: call.id.clone(),
         tool: call.name.clone(),
         kind: prepared.kind,
-        title: prepared.title,
+        title: match &prepared.hold {
+            Some(hold) => format!("{} ({hold})", prepared.title),
+            None => prepared.title,
+        },
         input: call.input.clone(),
         subject: prepared.subject,
         outside: prepared.outside,

@@ -184,7 +184,7 @@ impl Run {
     /// Asks, and asks again as long as that may help: the same model after a wait, then the fallbacks.
     async fn ask_until_answered(&mut self) -> (Reply, Asked) {
         if self.system.is_none() && self.model.prompted() {
-            self.system = Some(prompt::system(&self.desk.cwd).await);
+            self.system = Some(prompt::system(&self.desk.cwd, self.desk.hold().taught()).await);
         }
         let mut again = Again::default();
         loop {

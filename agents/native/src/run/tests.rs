@@ -247,6 +247,7 @@ impl tools::Tool for Greet {
             subject: name.clone(),
             outside: false,
             changes: None,
+            hold: None,
             work: Box::pin(async move { tools::Outcome::ok(format!("hello {name}")) }),
         })
     }

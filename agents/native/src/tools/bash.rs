@@ -7,6 +7,7 @@ use crate::{
     NativeConfig,
     host::{Host, TaskText},
     proc::{self, Running},
+    sandbox::Hold,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,6 +45,9 @@ pub(super) struct Bash {
     /// Whether it goes on in the background: the call ends at once, and the output is told when the command ends.
     #[serde(default)]
     background: bool,
+    /// Whether it runs without the sandbox, where there is one: the person is asked, so only when the sandbox is in the way.
+    #[serde(default)]
+    unconfined: bool,
 }
 
 impl Builtin for Bash {
@@ -62,34 +66,44 @@ impl Builtin for Bash {
         if self.timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
             return Err(format!("timeout_ms: must be from 1 to {MAX_TIMEOUT_MS}; for longer set `background`"));
         }
-        let (desk, call) = (desk.clone(), call.clone());
+        let (desk, call, kept) = (desk.clone(), call.clone(), desk.hold());
+        let (kind, hold) = match kept {
+            Hold::Confined(..) if self.unconfined => (ToolKind::Unconfined, Hold::Free),
+            Hold::Missing { asked_for: true, .. } => (ToolKind::Unconfined, kept),
+            Hold::Free | Hold::Confined(..) | Hold::Missing { asked_for: false, .. } => (ToolKind::Execute, kept),
+        };
         Ok(Prepared {
-            kind: ToolKind::Execute,
+            kind,
             title: title("bash", &self.command),
             subject: self.command.clone(),
             outside: false,
             changes: None,
+            hold: Some(hold.told()),
             work: Box::pin(async move {
-                if self.background { in_background(desk, self).await } else { in_foreground(desk, call, self).await }
+                if self.background {
+                    in_background(desk, self, hold).await
+                } else {
+                    in_foreground(desk, call, self, hold).await
+                }
             }),
         })
     }
 }
 
-async fn in_foreground(desk: Desk, call: CallId, input: Bash) -> Outcome {
+async fn in_foreground(desk: Desk, call: CallId, input: Bash, hold: Hold) -> Outcome {
     let limit = Duration::from_millis(input.timeout_ms.unwrap_or(TIMEOUT_MS));
     let out = Out::Call(call, Arc::clone(&desk.host));
     let cancel = desk.cancel.clone();
-    run(&desk, &input.command, Some(limit), &out, &cancel).await
+    run(&desk, &input.command, &hold, Some(limit), &out, &cancel).await
 }
 
-async fn in_background(desk: Desk, input: Bash) -> Outcome {
+async fn in_background(desk: Desk, input: Bash, hold: Hold) -> Outcome {
     let host = Arc::clone(&desk.host);
     let name = title("bash", &input.command);
     let work = move |text: TaskText, cancel: CancellationToken| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
         Box::pin(async move {
             let limit = input.timeout_ms.map(Duration::from_millis);
-            let outcome = run(&desk, &input.command, limit, &Out::Task(text), &cancel).await;
+            let outcome = run(&desk, &input.command, &hold, limit, &Out::Task(text), &cancel).await;
             (!outcome.error, outcome.text)
         })
     };
@@ -121,9 +135,20 @@ enum End {
     TimedOut(Duration),
 }
 
-async fn run(desk: &Desk, command: &str, limit: Option<Duration>, out: &Out, cancel: &CancellationToken) -> Outcome {
+async fn run(
+    desk: &Desk,
+    command: &str,
+    hold: &Hold,
+    limit: Option<Duration>,
+    out: &Out,
+    cancel: &CancellationToken,
+) -> Outcome {
+    let confine = match hold {
+        Hold::Confined(_, confine) => Some(confine),
+        Hold::Free | Hold::Missing { .. } => None,
+    };
     let NativeConfig { shim, hidden, .. } = &*desk.config;
-    let (mut running, mut pipe) = match proc::start(command, &desk.cwd, shim.as_deref(), hidden).await {
+    let (mut running, mut pipe) = match proc::start(command, &desk.cwd, shim.as_deref(), hidden, confine).await {
         Ok(started) => started,
         Err(err) if !desk.cwd.is_dir() => {
             return Outcome::failed(format!("the session's directory {} is gone ({err})", desk.cwd.display()));
@@ -140,7 +165,15 @@ async fn run(desk: &Desk, command: &str, limit: Option<Duration>, out: &Out, can
     if let Some(last) = output.take(true) {
         out.send(last).await;
     }
-    told(&output, end, status)
+    let exited = matches!(end, End::Exited);
+    let mut outcome = told(&output, end, status);
+    if outcome.error
+        && exited
+        && let Some(blamed) = hold.blamed(&outcome.text)
+    {
+        outcome.text.push_str(&format!("\n{blamed}"));
+    }
+    outcome
 }
 
 /// Takes output until the command ends or must end.

@@ -20,7 +20,7 @@ mod write;
 pub use set::Extensions;
 pub(crate) use set::{Tool, ToolSet};
 
-use crate::{NativeConfig, host::Host, model::ToolSpec};
+use crate::{NativeConfig, host::Host, model::ToolSpec, sandbox::Hold};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -50,6 +50,13 @@ pub(crate) struct Desk {
     pub(crate) tools: Arc<ToolSet>,
 }
 
+impl Desk {
+    /// What keeps a command in that is started now: the mode may have changed since the run began.
+    pub(crate) fn hold(&self) -> Hold {
+        Hold::of(&self.config.sandbox, self.host.mode(), &self.cwd, self.config.shim.is_some())
+    }
+}
+
 /// A call whose input is good, before it is allowed.
 pub(crate) struct Prepared {
     pub(crate) kind: ToolKind,
@@ -61,6 +68,8 @@ pub(crate) struct Prepared {
     pub(crate) outside: bool,
     /// The file that it changes, for [`set::Extension::after_change`].
     pub(crate) changes: Option<PathBuf>,
+    /// What keeps it in, for the person who is asked.
+    pub(crate) hold: Option<String>,
     /// Does nothing until it is awaited.
     pub(crate) work: Work,
 }
