@@ -3,11 +3,15 @@
 use crate::{exit::CommandError, models, models::Known, settings::Settings};
 use std::sync::Arc;
 use triplane_core::{Plane, agent::Agent};
-use triplane_native::{Models, NativeAgent, NativeConfig, sandbox::SandboxMode};
+use triplane_native::{Models, NativeAgent, NativeConfig, sandbox::SandboxMode, tools::Helpers};
 use triplane_protocol::larik::{Provider, Sandbox};
 
 /// The agents of this build, the preferred one first. Errors: a provider's settings that are wrong.
 pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
+    agents_with(settings, Helpers::default())
+}
+
+fn agents_with(settings: &Settings, helpers: Helpers) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
     let shim = std::env::current_exe();
     if let Err(error) = &shim {
         tracing::warn!("{error}: this program's path is not known, so commands may outlive it when it is killed");
@@ -23,13 +27,18 @@ pub(crate) fn agents(settings: &Settings) -> Result<Vec<Arc<dyn Agent>>, Command
         hidden,
         shim: shim.ok(),
         sandbox: settings.sandbox_config(),
+        fetch_private: settings.fetch_private(),
+        helpers,
         ..NativeConfig::default()
     }))])
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.
 pub(crate) fn open(settings: &Settings) -> Result<Plane, CommandError> {
-    Ok(Plane::open(settings.plane_config(), agents(settings)?)?)
+    let helpers = Helpers::default();
+    let plane = Plane::open(settings.plane_config(), agents_with(settings, helpers.clone())?)?;
+    helpers.live_in(&plane);
+    Ok(plane)
 }
 
 /// Model providers that have what they need to be asked.

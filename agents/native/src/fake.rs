@@ -141,3 +141,8 @@ impl Host for Fake {
         Ok(id)
     }
 }
+
+/// A session's empty shelf.
+pub(crate) fn shelf() -> Arc<crate::shelf::Shelf> {
+    Arc::new(crate::shelf::Shelf::new(triplane_protocol::SessionId::parse("s1").unwrap()))
+}

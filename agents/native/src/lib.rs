@@ -10,6 +10,7 @@
 //! - [`tools`]: the table of tools, and each of them.
 //! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
 //! - [`sandbox`]: what commands are kept from, and by what.
+//! - [`shelf`]: what a live session keeps between its runs.
 //! - [`host`]: the session as the loop and the tools see it.
 
 pub mod agent;
@@ -19,6 +20,7 @@ pub mod proc;
 pub(crate) mod prompt;
 pub(crate) mod run;
 pub mod sandbox;
+pub(crate) mod shelf;
 pub mod shim;
 pub mod tools;
 

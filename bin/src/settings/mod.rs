@@ -133,6 +133,11 @@ impl Settings {
         SandboxConfig { mode: self.plane.sandbox.map(SandboxMode::from), network: network.unwrap_or(false), writable }
     }
 
+    /// Whether the tool `fetch` may reach this machine and private networks.
+    pub(crate) fn fetch_private(&self) -> bool {
+        self.sandbox.fetch_private.unwrap_or(false)
+    }
+
     /// Says in the log what was found and is not read: silence would let somebody trust a sandbox that is not there.
     pub(crate) fn warn_unread(&self) {
         for (file, table) in &self.unread {

@@ -14,6 +14,8 @@ pub(crate) struct SandboxTable {
     pub(super) mode: Option<SandboxFlag>,
     /// Whether confined commands reach the network; absent: they do not.
     pub(super) network: Option<bool>,
+    /// Whether `fetch` may reach this machine and private networks; absent: it may not.
+    pub(super) fetch_private: Option<bool>,
     /// Directories that `workspace-write` may write in too.
     #[serde(default)]
     pub(super) writable: Vec<PathBuf>,

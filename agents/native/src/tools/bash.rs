@@ -8,6 +8,7 @@ use crate::{
     host::{Host, TaskText},
     proc::{self, Running},
     sandbox::Hold,
+    shelf::Job,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,7 +43,7 @@ pub(super) struct Bash {
     /// How long it may take, in milliseconds: 120000 when absent, 600000 at most; for a background command no limit when absent.
     #[serde(default)]
     timeout_ms: Option<u64>,
-    /// Whether it goes on in the background: the call ends at once, and the output is told when the command ends.
+    /// Whether it goes on in the background: the call ends at once, and the output is told when the command ends, or by `bash_output`.
     #[serde(default)]
     background: bool,
     /// Whether it runs without the sandbox, where there is one: the person is asked, so only when the sandbox is in the way.
@@ -98,17 +99,42 @@ async fn in_foreground(desk: Desk, call: CallId, input: Bash, hold: Hold) -> Out
 }
 
 async fn in_background(desk: Desk, input: Bash, hold: Hold) -> Outcome {
-    let host = Arc::clone(&desk.host);
+    let (host, shelf) = (Arc::clone(&desk.host), Arc::clone(&desk.shelf));
     let name = title("bash", &input.command);
+    let job = Arc::new(Job::default());
+    let kept = Arc::clone(&job);
     let work = move |text: TaskText, cancel: CancellationToken| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
         Box::pin(async move {
             let limit = input.timeout_ms.map(Duration::from_millis);
-            let outcome = run(&desk, &input.command, &hold, limit, &Out::Task(text), &cancel).await;
+            // Ended by the plane's token or by ours.
+            let ours = job.stop.clone();
+            let told = Arc::clone(&job);
+            let both: TaskText = Arc::new(move |piece: &str| {
+                told.push(piece);
+                text(piece);
+            });
+            let out = Out::Task(both);
+            let work = run(&desk, &input.command, &hold, limit, &out, &ours);
+            tokio::pin!(work);
+            let outcome = tokio::select! {
+                outcome = &mut work => outcome,
+                () = cancel.cancelled() => {
+                    ours.cancel();
+                    work.await
+                }
+            };
+            let how = outcome.text.lines().last().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+            job.end(if outcome.error { how } else { "exit code 0".to_owned() });
             (!outcome.error, outcome.text)
         })
     };
     match host.spawn_task(name, Box::new(work)).await {
-        Ok(task) => Outcome::ok(format!("started as background task {task}; its output is told when it ends")),
+        Ok(task) => {
+            shelf.keep(task.clone(), kept);
+            Outcome::ok(format!(
+                "started as background task {task}; its output is told when it ends, or by `bash_output`; `bash_stop` ends it"
+            ))
+        }
         Err(err) => Outcome::failed(err),
     }
 }

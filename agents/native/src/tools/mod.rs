@@ -5,22 +5,30 @@
 mod bash;
 mod diff;
 mod edit;
+#[cfg(feature = "providers")]
+mod fetch;
 mod files;
 mod glob;
 mod grep;
+#[cfg(feature = "providers")]
+mod html;
+mod jobs;
 mod ls;
 mod output;
 mod path;
 mod read;
 pub(crate) mod set;
+mod task;
 mod text;
+mod todo;
 mod walk;
 mod write;
 
 pub use set::Extensions;
 pub(crate) use set::{Tool, ToolSet};
+pub use task::Helpers;
 
-use crate::{NativeConfig, host::Host, model::ToolSpec, sandbox::Hold};
+use crate::{NativeConfig, host::Host, model::ToolSpec, sandbox::Hold, shelf::Shelf};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -46,6 +54,8 @@ pub(crate) struct Desk {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) cancel: CancellationToken,
     pub(crate) config: Arc<NativeConfig>,
+    /// What the session keeps between its runs.
+    pub(crate) shelf: Arc<Shelf>,
     /// What the model may call.
     pub(crate) tools: Arc<ToolSet>,
 }
@@ -123,6 +133,12 @@ fn row<T: Builtin>() -> Arc<dyn Tool> {
     Arc::new(Row { spec, prepare: |desk, call, input| parse::<T>(input)?.prepare(desk, call) })
 }
 
+/// The tool `task`, for sessions that may have helpers.
+fn helper() -> &'static Arc<dyn Tool> {
+    static ROW: OnceLock<Arc<dyn Tool>> = OnceLock::new();
+    ROW.get_or_init(row::<task::Task>)
+}
+
 #[async_trait]
 impl Tool for Row {
     fn spec(&self) -> &ToolSpec {
@@ -149,6 +165,11 @@ fn builtins() -> &'static [Arc<dyn Tool>] {
             row::<glob::Glob>(),
             row::<grep::Grep>(),
             row::<bash::Bash>(),
+            row::<jobs::BashOutput>(),
+            row::<jobs::BashStop>(),
+            row::<todo::Todo>(),
+            #[cfg(feature = "providers")]
+            row::<fetch::Fetch>(),
         ]
     })
 }

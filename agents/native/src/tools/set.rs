@@ -1,15 +1,15 @@
 //! The tools of one run: our own, and those that extensions bring.
 //! Invariants: names are unique, the first to have one keeps it; a set does not change while a run goes on.
 
-use super::{Desk, Prepared, builtins, text};
-use crate::model::ToolSpec;
+use super::{Desk, Prepared, builtins, helper, text};
+use crate::{NativeConfig, model::ToolSpec};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::{
     path::Path,
     sync::{Arc, OnceLock},
 };
-use triplane_protocol::CallId;
+use triplane_protocol::{CallId, SessionId};
 
 /// A tool that a model may call.
 #[async_trait]
@@ -85,10 +85,13 @@ impl ToolSet {
         Self { tools, specs: OnceLock::new() }
     }
 
-    /// Our own, then those of `extensions`.
-    pub(crate) async fn gather(extensions: &Extensions, cwd: &Path) -> Self {
+    /// Our own, then those of the extensions.
+    pub(crate) async fn gather(config: &NativeConfig, session: &SessionId, cwd: &Path) -> Self {
         let mut tools = builtins().to_vec();
-        for extension in &extensions.0 {
+        if config.helpers.are_for(session) {
+            tools.push(Arc::clone(helper()));
+        }
+        for extension in &config.extensions.0 {
             for tool in extension.tools(cwd).await {
                 let name = &tool.spec().name;
                 if tools.iter().any(|known| known.spec().name == *name) {
