@@ -20,8 +20,15 @@ use toml::de::{DeTable, DeValue};
 /// Tables that may stand in a file beside the flags' keys.
 const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "providers", "models"];
 
-/// Of those, the ones that are read.
-const READ: &[&str] = &["providers", "models", "sandbox", "mcp", "lsp"];
+/// Of those, the ones that this build reads.
+fn is_read(table: &str) -> bool {
+    match table {
+        "providers" | "models" | "sandbox" => true,
+        "mcp" => cfg!(feature = "mcp"),
+        "lsp" => cfg!(feature = "lsp"),
+        _ => false,
+    }
+}
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
 const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "sandbox"];
@@ -109,7 +116,7 @@ impl FileSettings {
                 if owner == Owner::Project {
                     check_project(name, value.get_ref()).map_err(|what| at(offset, what))?;
                 }
-                if !READ.contains(&name) {
+                if !is_read(name) {
                     unread.push((file.to_owned(), name.to_owned()));
                 }
             } else if !keys.iter().any(|key| key == name) {

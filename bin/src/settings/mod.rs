@@ -10,7 +10,11 @@ pub(crate) use file::FileError;
 pub(crate) use providers::ModelSettings;
 #[cfg(feature = "providers")]
 pub(crate) use providers::ProviderTable;
-pub(crate) use servers::{LspTable, McpTable, ServerSettings};
+#[cfg(feature = "lsp")]
+pub(crate) use servers::LspTable;
+#[cfg(feature = "mcp")]
+pub(crate) use servers::McpTable;
+pub(crate) use servers::ServerSettings;
 
 use crate::cli::{Disconnect, PlaneFlags, ServeFlags};
 use file::{FileSettings, Owner};
@@ -54,8 +58,10 @@ pub(crate) struct Settings {
     /// Who can be asked, and how patiently.
     pub(crate) models: ModelSettings,
     /// Servers of tools and languages that the home's file names.
+    #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) own_servers: ServerSettings,
     /// Those that the project's file names.
+    #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) project_servers: ServerSettings,
     /// What commands are kept from; only the home's file says it.
     sandbox: SandboxTable,

@@ -44,8 +44,10 @@ pub(crate) struct Launch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Inherit {
     /// Those that a program needs to find its way: path, home, locale, temporary directory.
+    #[cfg(feature = "mcp")]
     Basics,
     /// All but these.
+    #[cfg(feature = "lsp")]
     AllBut(Vec<String>),
 }
 
@@ -113,7 +115,9 @@ fn inherit(command: &mut Command, what: &Inherit) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         let sees = match what {
+            #[cfg(feature = "mcp")]
             Inherit::Basics => is_basic(&text),
+            #[cfg(feature = "lsp")]
             Inherit::AllBut(hidden) => !hidden.iter().any(|hidden| *hidden == text),
         };
         if !sees || is_server_only(&text) {
@@ -122,6 +126,7 @@ fn inherit(command: &mut Command, what: &Inherit) {
     }
 }
 
+#[cfg(feature = "mcp")]
 fn is_basic(name: &str) -> bool {
     const NAMES: &[&str] = &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ"];
     NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
