@@ -150,15 +150,16 @@ impl Piped {
         if said.is_empty() { how } else { format!("{how}; it said: {said}") }
     }
 
-    /// The last lines of stderr, as one.
+    /// The beginning and the end of what is left of stderr, on one line.
     fn said(&self) -> String {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let (a, b) = kept.as_slices();
         let text = String::from_utf8_lossy(&[a, b].concat()).into_owned();
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let last = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join(" | ");
-        let from = last.char_indices().rev().nth(499).map_or(0, |(at, _)| at);
-        last.get(from..).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+        let all = lines.len();
+        let told = lines.iter().enumerate().filter(|(at, _)| *at < 2 || at + 3 >= all).map(|(_, line)| *line);
+        let line = told.map(|line| line.chars().take(200).collect::<String>()).collect::<Vec<_>>().join(" | ");
+        line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 }
 
