@@ -163,6 +163,7 @@ async fn sl13_s14_what_create_was_given_outlives_the_process_until_the_first_pro
         settings,
         fallbacks: vec!["m/second".into()],
         label: Some("label".into()),
+        parent: None,
         source: Some("test".into()),
     };
     let before = house.plane.create(&house.hold, created).await.unwrap();

@@ -8,7 +8,7 @@ mod parse;
 pub(crate) use conformance::{ConformanceArgs, ReportKind};
 #[cfg(test)]
 pub(crate) use flags::DurabilityFlag;
-pub(crate) use flags::{Disconnect, PlaneFlags, ServeFlags, Transport};
+pub(crate) use flags::{Disconnect, PlaneFlags, SandboxFlag, ServeFlags, Transport};
 pub(crate) use parse::parse;
 
 use clap::{Args, Parser, Subcommand};

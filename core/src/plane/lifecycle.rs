@@ -63,7 +63,7 @@ impl Plane {
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let at = now_ms();
         let mut header = header(&id, &*agent, &cwd, at);
-        (header.label, header.source) = (created.label, created.source);
+        (header.label, header.source, header.parent) = (created.label, created.source, created.parent);
         let unsaved = SettingsPatch {
             model: Some(settings.model.clone()),
             effort: settings.effort,

@@ -281,6 +281,7 @@ impl Handle<CreateSession> for Request {
             settings: SettingsPatch { model: params.model, title: params.title, ..SettingsPatch::default() },
             fallbacks: params.fallbacks,
             label: None,
+            parent: None,
             source: Some("sepia".into()),
         };
         Ok(views::attached(plane.create(hold, created).await?, false))
