@@ -9,6 +9,7 @@ mod exit;
 mod home;
 mod log;
 mod models;
+mod pages;
 mod plain;
 mod prompt;
 mod schema;
