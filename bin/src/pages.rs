@@ -44,7 +44,7 @@ fn methods(out: &mut String, document: &Value) {
     for method in list(document, "/methods") {
         let description = text(method, "/description");
         push(out, format_args!("\n### `{}`\n\n{}\n\n", text(method, "/name"), escape(description)));
-        let params: Vec<_> = list(method, "/params").iter().map(|param| Member::param(param)).collect();
+        let params: Vec<_> = list(method, "/params").iter().map(Member::param).collect();
         push(out, format_args!("Params:{}\n", members(&params, " none.")));
         let result = method.pointer("/result/schema").unwrap_or(&Value::Null);
         push(out, format_args!("Result: {}\n\n", shape(result)));
@@ -70,7 +70,7 @@ fn operations(out: &mut String, document: &Value) {
         for (verb, operation) in item.as_object().into_iter().flatten() {
             let what = escape(text(operation, "/description"));
             push(out, format_args!("\n### `{} {path}`\n\n{what}\n\n", verb.to_uppercase()));
-            let params: Vec<_> = list(operation, "/parameters").iter().map(|param| Member::param(param)).collect();
+            let params: Vec<_> = list(operation, "/parameters").iter().map(Member::param).collect();
             push(out, format_args!("Parameters:{}\n", members(&params, " none.")));
             if let Some(body) = operation.pointer("/requestBody/content/application~1json/schema") {
                 push(out, format_args!("Body: {}\n\n", shape(body)));
