@@ -1,6 +1,6 @@
 //! The agent and its live sessions. A live session holds nothing between runs: what it needs comes with each run.
 
-use crate::{host::Host, model::Models, run};
+use crate::{host::Host, model::Models, run, tools::Extensions};
 use async_trait::async_trait;
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ pub struct NativeConfig {
     /// The program that runs [`crate::shim::run_shim`] when its first argument is [`crate::shim::ARG`]. With it, what a
     /// command started ends even when this process is killed; `None`: commands are started directly.
     pub shim: Option<PathBuf>,
+    /// Who brings tools from elsewhere.
+    pub extensions: Extensions,
 }
 
 /// The built-in agent.

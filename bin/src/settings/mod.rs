@@ -1,13 +1,17 @@
 //! Settings in layers: flags and environment over the project's `triplane.toml` over the home's; then defaults.
 //! Invariant: nothing here touches the network or makes a file. Clauses: H01, L24, S03, S04.
 
+mod agents;
 mod file;
 mod providers;
+mod servers;
 
+pub(crate) use agents::{AgentKind, AgentTable};
 pub(crate) use file::FileError;
 pub(crate) use providers::ModelSettings;
 #[cfg(feature = "providers")]
 pub(crate) use providers::ProviderTable;
+pub(crate) use servers::{LspTable, McpTable, ServerSettings};
 
 use crate::cli::{Disconnect, PlaneFlags, ServeFlags};
 use file::{FileSettings, Owner};
@@ -48,6 +52,12 @@ pub(crate) struct Settings {
     pub(crate) serve: ServeFlags,
     /// Who can be asked, and how patiently.
     pub(crate) models: ModelSettings,
+    /// Servers of tools and languages that the home's file names.
+    /// Agents by name, from the home's file.
+    pub(crate) agents: std::collections::BTreeMap<String, AgentTable>,
+    pub(crate) own_servers: ServerSettings,
+    /// Those that the project's file names.
+    pub(crate) project_servers: ServerSettings,
     /// Tables that were found in files and that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -81,7 +91,17 @@ pub(crate) fn resolve(place: Place, plane: PlaneFlags, serve: ServeFlags) -> Res
     let mut unread = project.unread;
     unread.extend(node.unread);
     let models = project.models.over(node.models);
-    Ok(Settings { place, home, plane: plane.over(node.plane), serve: serve.over(node.serve), models, unread })
+    Ok(Settings {
+        place,
+        home,
+        plane: plane.over(node.plane),
+        serve: serve.over(node.serve),
+        models,
+        agents: node.agents.agents,
+        own_servers: node.servers,
+        project_servers: project.servers,
+        unread,
+    })
 }
 
 impl Settings {

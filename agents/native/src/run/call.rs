@@ -1,7 +1,7 @@
 //! One tool call: start, permission, work, result, end. Always answers, and always with a message in the history.
 
 use super::{collect::Call, text_parts};
-use crate::tools::{self, CANCELLED, Desk, Outcome, Prepared};
+use crate::tools::{CANCELLED, Desk, Outcome, Prepared};
 use std::{sync::Arc, time::Instant};
 use triplane_core::session::{PermissionAsk, Verdict};
 use triplane_protocol::{AgentEvent, Message, Part, Role};
@@ -11,7 +11,7 @@ pub(super) async fn run(desk: &Desk, call: Call, runs: bool) -> Arc<Message> {
     let began = Instant::now();
     let prepared = match runs {
         true if desk.cancel.is_cancelled() => Err(CANCELLED.to_owned()),
-        true => tools::prepare(desk, &call.id, &call.name, &call.input).await,
+        true => desk.tools.prepare(desk, &call.id, &call.name, &call.input).await,
         false => Err("not run: the reply was cut off before it was whole; call again".to_owned()),
     };
     let title = prepared.as_ref().ok().map(|p| p.title.clone());
@@ -48,7 +48,15 @@ async fn permitted(desk: &Desk, call: &Call, prepared: Prepared) -> Outcome {
     };
     match verdict {
         // A tool sees the cancel itself: it has children to end or a change to finish.
-        Verdict::Allowed { .. } => prepared.work.await,
+        Verdict::Allowed { .. } => {
+            let mut outcome = prepared.work.await;
+            if let Some(path) = prepared.changes.filter(|_| !outcome.error)
+                && let Some(told) = desk.config.extensions.after_change(desk, &path).await
+            {
+                outcome.text.push_str(&format!("\n{told}"));
+            }
+            outcome
+        }
         Verdict::Denied { reason, .. } => Outcome::failed(format!("denied: {reason}")),
         Verdict::Expired => Outcome::failed(CANCELLED.to_owned()),
     }
@@ -56,7 +64,8 @@ async fn permitted(desk: &Desk, call: &Call, prepared: Prepared) -> Outcome {
 
 /// The result goes into the history; then it is told.
 async fn tell(desk: &Desk, call: Call, outcome: Outcome, began: Instant) -> Arc<Message> {
-    let output = text_parts(outcome.text);
+    let mut output = text_parts(outcome.text);
+    output.extend(outcome.images);
     let result = Part::result(call.id.clone(), output.clone(), outcome.error);
     let message = Message::of(desk.host.message_id(), Role::Tool, vec![result], desk.host.now_ms());
     desk.host.message(message.clone()).await;

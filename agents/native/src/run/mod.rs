@@ -12,7 +12,7 @@ use crate::{
     host::Host,
     model::{Model, ModelError, ModelRequest, Purpose, TurnEnd},
     prompt,
-    tools::{self, Desk},
+    tools::{Desk, ToolSet},
 };
 use again::Again;
 use collect::{Collector, Reply};
@@ -113,7 +113,8 @@ impl Run {
         if !tokio::fs::metadata(&cwd).await.is_ok_and(|m| m.is_dir()) {
             return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
         }
-        let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config) };
+        let tools = Arc::new(ToolSet::own(&config.extensions));
+        let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), tools };
         let fallbacks = config.fallbacks.clone();
         Ok(Self {
             model,
@@ -153,6 +154,10 @@ impl Run {
     /// One turn: `None` when the run goes on.
     async fn round_trip(&mut self) -> Result<Option<Stop>, ModelError> {
         self.turns += 1;
+        // Each turn anew: what is elsewhere comes, goes and changes. A model that is told of no tools needs none made ready.
+        if self.model.prompted() {
+            self.desk.tools = Arc::new(ToolSet::gather(&self.desk).await);
+        }
         let model = self.turn.settings.model.clone();
         self.host.emit(AgentEvent::TurnStart { turn: self.turns, model }).await;
         let (reply, asked) = self.ask_until_answered().await;
@@ -235,7 +240,7 @@ impl Run {
             system: self.system.as_deref().filter(|_| self.model.prompted()),
             history: &self.turn.history,
             effort: self.turn.settings.effort,
-            tools: tools::specs(),
+            tools: self.desk.tools.specs(),
         };
         tokio::select! {
             biased;

@@ -1,11 +1,14 @@
 //! The loop, driven by scripts: what goes into the history and what is told, in order.
 
 use super::*;
-use crate::fake::{Fake, Said};
+use crate::{
+    fake::{Fake, Said},
+    tools,
+};
 use std::{path::PathBuf, time::Duration};
 use triplane_core::agent::Settings;
 use triplane_protocol::{
-    MessageId, RunId,
+    CallId, MessageId, RunId,
     ir::{KnownPart, Mode},
 };
 
@@ -223,4 +226,65 @@ async fn a_summary_runs_no_directive() {
     let cancelled = CancellationToken::new();
     cancelled.cancel();
     assert_eq!(summarize(&NativeConfig::default(), &ask, &cancelled).await.unwrap_err().code, ErrorCode::Cancelled);
+}
+
+/// Brings one tool, one whose name is taken, and a word about each change.
+struct Guest(Vec<Arc<dyn tools::Tool>>);
+
+struct Greet(crate::model::ToolSpec);
+
+#[async_trait::async_trait]
+impl tools::Tool for Greet {
+    fn spec(&self) -> &crate::model::ToolSpec {
+        &self.0
+    }
+
+    async fn prepare(&self, _: &Desk, _: &CallId, input: &serde_json::Value) -> Result<tools::Prepared, String> {
+        let name = input["name"].as_str().ok_or("name: must be a text")?.to_owned();
+        Ok(tools::Prepared {
+            kind: triplane_core::session::ToolKind::Execute,
+            title: "greet".into(),
+            subject: name.clone(),
+            outside: false,
+            changes: None,
+            work: Box::pin(async move { tools::Outcome::ok(format!("hello {name}")) }),
+        })
+    }
+}
+
+#[async_trait::async_trait]
+impl tools::set::Extension for Guest {
+    async fn tools(&self, _desk: &Desk) -> Vec<Arc<dyn tools::Tool>> {
+        self.0.clone()
+    }
+
+    fn tool(&self, name: &str) -> Option<Arc<dyn tools::Tool>> {
+        self.0.iter().find(|tool| tool.spec().name == name).cloned()
+    }
+
+    async fn after_change(&self, _desk: &Desk, path: &Path) -> Option<String> {
+        Some(format!("seen {}", path.file_name()?.display()))
+    }
+}
+
+#[tokio::test]
+async fn an_extension_brings_tools_and_speaks_about_changes() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Arc::new(Fake::new()));
+    let greet = |name: &'static str| {
+        let spec = crate::model::ToolSpec { name: name.into(), description: "".into(), schema: serde_json::json!({}) };
+        Arc::new(Greet(spec)) as Arc<dyn tools::Tool>
+    };
+    let mut config = NativeConfig::default();
+    config.extensions.push(Arc::new(Guest(vec![greet("mcp__a__greet"), greet("read")])));
+    let script = "/tool mcp__a__greet {\"name\":\"you\"}\n/tool mcp__a__greet {}\n\
+        /tool write {\"path\":\"f\",\"content\":\"x\"}\n/tool read {\"path\":\"f\"}";
+    let host: Arc<dyn Host> = Arc::clone(&fake) as Arc<dyn Host>;
+    let config = Arc::new(config);
+    let run = run(&config, turn(dir.path(), script), host, CancellationToken::new());
+    let outcome = tokio::time::timeout(Duration::from_secs(10), run).await.expect("the run hangs");
+    assert_eq!(
+        outcome.reply,
+        "tool mcp__a__greet: hello you\ntool mcp__a__greet: name: must be a text\n\
+         tool write: made f (1 bytes)\nseen f\ntool read: x"
+    );
 }

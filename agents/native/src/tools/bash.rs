@@ -2,7 +2,7 @@
 //! Invariant: when a call or a task ends, in whatever way, nothing of its process group is left; after a cancel or a time-out
 //! nothing at all that it started. Faults: CP-04, CP-13.
 
-use super::{CANCELLED, Desk, Outcome, Prepared, Tool, output::Output, text::title};
+use super::{Builtin, CANCELLED, Desk, Outcome, Prepared, output::Output, text::title};
 use crate::{
     NativeConfig,
     host::{Host, TaskText},
@@ -46,7 +46,7 @@ pub(super) struct Bash {
     background: bool,
 }
 
-impl Tool for Bash {
+impl Builtin for Bash {
     const NAME: &'static str = "bash";
     const DESCRIPTION: &'static str = "Runs a shell command and answers its output, standard error included, and its exit code \
         unless that is 0. Long output is cut in the middle. What the command leaves running is ended with it; for a server or \
@@ -68,6 +68,7 @@ impl Tool for Bash {
             title: title("bash", &self.command),
             subject: self.command.clone(),
             outside: false,
+            changes: None,
             work: Box::pin(async move {
                 if self.background { in_background(desk, self).await } else { in_foreground(desk, call, self).await }
             }),

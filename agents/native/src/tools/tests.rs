@@ -19,7 +19,13 @@ fn room() -> Room {
     std::fs::create_dir(&root).unwrap();
     let fake = Arc::new(Fake::new());
     let host = Arc::clone(&fake) as Arc<dyn Host>;
-    let desk = Desk { cwd: root.clone(), host, cancel: CancellationToken::new(), config: Arc::default() };
+    let desk = Desk {
+        cwd: root.clone(),
+        host,
+        cancel: CancellationToken::new(),
+        config: Arc::default(),
+        tools: Arc::default(),
+    };
     Room { _dir: dir, root, fake, desk }
 }
 
@@ -32,7 +38,7 @@ impl Room {
     }
 
     async fn call(&self, name: &str, input: Value) -> Outcome {
-        match prepare(&self.desk, &CallId::from("c1"), name, &input).await {
+        match self.desk.tools.prepare(&self.desk, &CallId::from("c1"), name, &input).await {
             Ok(prepared) => tokio::time::timeout(Duration::from_secs(20), prepared.work).await.expect("the tool hangs"),
             Err(text) => Outcome::failed(text),
         }
@@ -55,7 +61,7 @@ impl Room {
 
 #[test]
 fn every_tool_has_a_schema_that_tells_its_fields() {
-    for spec in specs() {
+    for spec in ToolSet::default().specs() {
         let schema = &spec.schema;
         assert_eq!(schema["type"], "object", "{}", spec.name);
         assert_eq!(schema["additionalProperties"], false, "{}", spec.name);
@@ -63,7 +69,7 @@ fn every_tool_has_a_schema_that_tells_its_fields() {
             assert!(of["description"].is_string(), "{}.{field}", spec.name);
         }
     }
-    let names: Vec<&str> = specs().iter().map(|s| s.name).collect();
+    let names: Vec<String> = ToolSet::default().specs().iter().map(|s| s.name.to_string()).collect();
     assert_eq!(names, ["read", "write", "edit", "ls", "glob", "grep", "bash"]);
 }
 
@@ -203,7 +209,7 @@ async fn what_is_asked_tells_where_a_path_leads() {
         ("bash", json!({"command": "cat /etc/passwd"}), ToolKind::Execute, false, "cat /etc/passwd"),
     ];
     for (name, input, kind, outside, subject) in rows {
-        let asked = prepare(&room.desk, &CallId::from("c"), name, &input).await.unwrap();
+        let asked = room.desk.tools.prepare(&room.desk, &CallId::from("c"), name, &input).await.unwrap();
         assert_eq!((asked.kind, asked.outside, asked.subject.as_str()), (kind, outside, subject), "{name} {input}");
     }
 }
@@ -305,7 +311,8 @@ async fn a_dropped_call_leaves_nothing() {
     let room = room();
     let mark = unique(3);
     let command = format!("setsid sleep {mark} & echo up; sleep {mark}");
-    let prepared = prepare(&room.desk, &CallId::from("c1"), "bash", &json!({"command": command})).await.unwrap();
+    let prepared =
+        room.desk.tools.prepare(&room.desk, &CallId::from("c1"), "bash", &json!({"command": command})).await.unwrap();
     tokio::select! {
         outcome = prepared.work => panic!("{outcome:?}"),
         () = room.fake.until(|s| matches!(s, Said::Event(AgentEvent::ToolCallOutput { .. }))) => {}

@@ -3,7 +3,7 @@
 use super::{create, get, wait};
 use crate::{
     cases,
-    cases::{FOREVER, HTTP},
+    cases::{FOREVER, HTTP, blame},
     ctx::Ctx,
     expect, expect_eq,
     json::Json,
@@ -234,7 +234,7 @@ async fn delete_keeps(ctx: &mut Ctx) -> Outcome {
     wait(&http, &id, "one").await?;
     let path = format!("/v1/sessions/{id}");
     http.delete(&path).await?.want(204)?;
-    expect_eq!(get(&http, &id).await?.flag("/loaded")?, false, "`loaded` after DELETE");
+    expect_eq!(blame(get(&http, &id).await, "H10")?.flag("/loaded")?, false, "`loaded` after DELETE");
     let messages = http.get(&format!("{path}/messages")).await?.want(200)?;
     expect_eq!("H11": messages.list("/messages")?.len(), 2, "messages of an unloaded session");
     // Once more is no failure: it is unloaded already.
@@ -267,7 +267,7 @@ async fn prompt_loads(ctx: &mut Ctx) -> Outcome {
     let on = ctx.serve().await?;
     let http = on.http()?;
     expect_eq!(get(&http, &id).await?.flag("/loaded")?, false, "`loaded` after a restart");
-    expect_eq!(wait(&http, &id, "two").await?.text("/text")?, "two", "a prompt to a stored session");
+    expect_eq!(blame(wait(&http, &id, "two").await, "C17")?.text("/text")?, "two", "a prompt to a stored session");
     expect_eq!(get(&http, &id).await?.flag("/loaded")?, true, "`loaded` after a prompt");
     Ok(())
 }
