@@ -1,9 +1,11 @@
 //! Opening the plane of a command: which agents this build has, and where things live.
 
-use crate::{exit::CommandError, models, models::Known, settings::Settings};
+#[cfg(any(feature = "mcp", feature = "lsp"))]
+use crate::servers;
+use crate::{exit::CommandError, foreign, models, models::Known, settings::Settings};
 use std::sync::Arc;
 use triplane_core::{Plane, agent::Agent};
-use triplane_native::{Models, NativeAgent, NativeConfig, sandbox::SandboxMode, tools::Helpers};
+use triplane_native::{Extensions, Models, NativeAgent, NativeConfig, sandbox::SandboxMode, tools::Helpers};
 use triplane_protocol::larik::{Provider, Sandbox};
 
 /// The agents of this build, the preferred one first. Errors: a provider's settings that are wrong.
@@ -21,16 +23,25 @@ fn agents_with(settings: &Settings, helpers: Helpers) -> Result<Vec<Arc<dyn Agen
         triplane_native::proc::shut_environment();
     }
     let fallbacks = fallbacks(settings, &models)?;
-    Ok(vec![Arc::new(NativeAgent::new(NativeConfig {
+    let shim = shim.ok();
+    let extensions = Extensions::default();
+    #[cfg(feature = "mcp")]
+    let extensions = extensions.with_mcp(servers::mcp(settings, shim.clone())?);
+    #[cfg(feature = "lsp")]
+    let extensions = extensions.with_lsp(servers::lsp(settings, shim.clone(), hidden.clone())?);
+    let native = NativeAgent::new(NativeConfig {
         models,
         fallbacks,
         hidden,
-        shim: shim.ok(),
+        shim,
         sandbox: settings.sandbox_config(),
         fetch_private: settings.fetch_private(),
         helpers,
-        ..NativeConfig::default()
-    }))])
+        extensions,
+    });
+    let mut agents: Vec<Arc<dyn Agent>> = vec![Arc::new(native)];
+    agents.extend(foreign::agents(settings));
+    Ok(agents)
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

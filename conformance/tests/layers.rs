@@ -17,11 +17,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-script", &[]),
     ("triplane-endpoint", &["triplane-script"]),
     ("triplane-native", &["triplane-protocol", "triplane-core", "triplane-script"]),
+    ("triplane-config", &["triplane-protocol", "triplane-core"]),
     ("triplane-common", &["triplane-protocol", "triplane-core"]),
     ("triplane-ws", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-http", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-stdio", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-conformance", &["triplane-protocol", "triplane-script"]),
+    ("triplane-broken", &["triplane-conformance"]),
     ("triplane-bench", &["triplane-protocol"]),
 ];
 

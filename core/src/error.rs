@@ -1,5 +1,6 @@
 //! Why a plane call fails: one variant for each thing that the caller can do about it.
 
+use crate::agent::StoreFailure;
 use triplane_protocol::{ErrorCode, Failure};
 
 /// Why a plane call failed.
@@ -51,6 +52,9 @@ pub enum PlaneError {
     /// The agent's process is gone.
     #[error("{0}")]
     Unavailable(String),
+    /// An agent's own store, config or process said so; its message is the cause. Clause: S28.
+    #[error("{0}")]
+    Agent(StoreFailure),
     /// The plane shuts down.
     #[error("the server is shutting down")]
     Closing,
@@ -87,6 +91,7 @@ impl PlaneError {
     /// The code that goes on the wire.
     pub const fn code(&self) -> ErrorCode {
         match self {
+            Self::Agent(failure) => failure.code,
             Self::NotFound { .. } => ErrorCode::NotFound,
             Self::Ambiguous(_) => ErrorCode::Ambiguous,
             Self::Locked(_) => ErrorCode::Locked,
@@ -106,6 +111,12 @@ impl PlaneError {
     }
 }
 
+impl From<StoreFailure> for PlaneError {
+    fn from(failure: StoreFailure) -> Self {
+        Self::Agent(failure)
+    }
+}
+
 impl From<PlaneError> for Failure {
     /// The client's text; the log gets the whole chain here, once.
     fn from(err: PlaneError) -> Self {
@@ -115,6 +126,11 @@ impl From<PlaneError> for Failure {
             PlaneError::Io { source, doing } => {
                 tracing::error!(error = %source, "{doing} failed");
                 failure.because(source)
+            }
+            PlaneError::Agent(StoreFailure { message, cause, .. }) => {
+                let cause = cause.unwrap_or(message);
+                tracing::warn!("{}: {cause}", failure.message);
+                failure.because(cause)
             }
             PlaneError::Internal(what) => {
                 tracing::error!("{what}");

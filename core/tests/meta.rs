@@ -1,6 +1,6 @@
 //! What people say of sessions, as the plane answers it: titles, pins, projects, a preferred model; and sessions that were created
 //! and never flushed. Clauses: S06, S14, S16, S17, S18, S28, C12, C13; faults: SL-12, SL-13.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 use async_trait::async_trait;
 use std::{path::PathBuf, sync::Arc, time::Duration};

@@ -11,10 +11,17 @@
 //! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
 //! - [`sandbox`]: what commands are kept from, and by what.
 //! - [`shelf`]: what a live session keeps between its runs.
+//! - [`mcp`]: tools of MCP servers. [`lsp`]: what language servers know. [`keeper`]: how either is kept.
 //! - [`host`]: the session as the loop and the tools see it.
 
 pub mod agent;
 pub(crate) mod host;
+#[cfg(any(feature = "mcp", feature = "lsp"))]
+pub(crate) mod keeper;
+#[cfg(feature = "lsp")]
+pub mod lsp;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod model;
 pub mod proc;
 pub(crate) mod prompt;
@@ -29,3 +36,4 @@ pub(crate) mod fake;
 
 pub use agent::{NativeAgent, NativeConfig};
 pub use model::{Model, ModelError, ModelOut, ModelRequest, Models, Piece, Provider, Retries, TurnEnd};
+pub use tools::Extensions;

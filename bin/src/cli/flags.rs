@@ -102,6 +102,9 @@ pub(crate) struct ServeFlags {
     /// What a client's runs do when its connection ends [default: continue]
     #[arg(long, env = "TRIPLANE_ON_DISCONNECT", help_heading = LIFE, value_name = "WHAT")]
     pub(crate) on_disconnect: Option<Disconnect>,
+    /// How long a client of the WebSocket or HTTP wire may take nothing of what it is sent before it is cut off [default: 30000]
+    #[arg(long, env = "TRIPLANE_STALL_TIMEOUT_MS", help_heading = LIFE, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) stall_timeout_ms: Option<u64>,
     /// Sessions that the WebSocket wire keeps loaded, least recently used out first [default: 32]
     #[arg(long, env = "TRIPLANE_MAX_SESSION_BAGS", help_heading = LIFE, value_name = "N")]
     pub(crate) max_session_bags: Option<NonZeroUsize>,
@@ -195,7 +198,16 @@ impl ServeFlags {
     /// What is absent here is taken from `lower`; a list is taken whole.
     pub(crate) fn over(self, lower: Self) -> Self {
         let Self { transport, host, port, addr, token, allow_remote, allow_origin, on_disconnect, .. } = self;
-        let Self { max_session_bags, idle_ttl_ms, sweep_ms, history_limit, probe_idle_ms, lock_ttl_ms, .. } = self;
+        let Self {
+            stall_timeout_ms,
+            max_session_bags,
+            idle_ttl_ms,
+            sweep_ms,
+            history_limit,
+            probe_idle_ms,
+            lock_ttl_ms,
+            ..
+        } = self;
         Self {
             transport: if transport.is_empty() { lower.transport } else { transport },
             host: host.or(lower.host),
@@ -205,6 +217,7 @@ impl ServeFlags {
             allow_remote: allow_remote.or(lower.allow_remote),
             allow_origin: if allow_origin.is_empty() { lower.allow_origin } else { allow_origin },
             on_disconnect: on_disconnect.or(lower.on_disconnect),
+            stall_timeout_ms: stall_timeout_ms.or(lower.stall_timeout_ms),
             max_session_bags: max_session_bags.or(lower.max_session_bags),
             idle_ttl_ms: idle_ttl_ms.or(lower.idle_ttl_ms),
             sweep_ms: sweep_ms.or(lower.sweep_ms),

@@ -6,6 +6,7 @@ use super::{
     beside,
     providers::ModelSettings,
     sandbox::{SandboxSection, SandboxTable},
+    servers::ServerSettings,
 };
 use crate::cli::{PlaneFlags, ServeFlags};
 use clap::Args;
@@ -20,7 +21,7 @@ use toml::de::{DeTable, DeValue};
 const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "providers", "models"];
 
 /// Of those, the ones that are read.
-const READ: &[&str] = &["providers", "models", "sandbox"];
+const READ: &[&str] = &["providers", "models", "mcp", "lsp", "sandbox"];
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
 const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "sandbox"];
@@ -44,6 +45,7 @@ pub(crate) struct FileSettings {
     pub(crate) serve: ServeFlags,
     pub(crate) models: ModelSettings,
     pub(crate) sandbox: SandboxTable,
+    pub(crate) servers: ServerSettings,
     /// Tables that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -119,11 +121,17 @@ impl FileSettings {
         let mut plane: PlaneFlags = section(text).map_err(wrong)?;
         let serve: ServeFlags = section(text).map_err(wrong)?;
         let models: ModelSettings = section(text).map_err(wrong)?;
+        let servers: ServerSettings = section(text).map_err(wrong)?;
+        servers.check(owner).map_err(|(name, what)| {
+            let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == name);
+            at(key.map_or(0, |key| key.span().start), what)
+        })?;
         let SandboxSection { sandbox } = section(text).map_err(wrong)?;
         plane.sandbox = sandbox.mode;
         plane.home = plane.home.map(|path| beside(file, path));
         plane.session_dir = plane.session_dir.map(|path| beside(file, path));
-        Ok(Self { plane, serve, models: models.beside(file), sandbox: sandbox.beside(file), unread })
+        let (models, servers, sandbox) = (models.beside(file), servers.beside(file), sandbox.beside(file));
+        Ok(Self { plane, serve, models, sandbox, servers, unread })
     }
 }
 
@@ -215,10 +223,41 @@ mod tests {
     }
 
     #[test]
+    fn a_checkout_names_servers_but_decides_little() {
+        let (home, project) = (Owner::Home, Owner::Project);
+        check(home, "[mcp.a]", "triplane.toml:1: [mcp.a] must have `command` or `url`, and not both");
+        check(
+            home,
+            "[mcp.a]\ncommand = 'x'\nurl = 'y'",
+            "triplane.toml:1: [mcp.a] must have `command` or `url`, and not both",
+        );
+        check(
+            home,
+            "[mcp.a]\ncommand = 'x'\narg = []",
+            "triplane.toml:3: unknown field `arg`, expected one of `command`, `args`, `env`, `cwd`, `url`, `headers`, \
+             `enabled`, `start_timeout_ms`, `call_timeout_ms`, `max_call_ms`, `read_only`",
+        );
+        check(
+            project,
+            "model = 'a/b'\n[mcp.a]\ncommand = 'x'\nread_only = ['y']",
+            "triplane.toml:2: [mcp.a] `read_only` may not come from a project; use the home's file",
+        );
+        check(
+            project,
+            "[lsp.gopls]\ncommand = './evil'",
+            "triplane.toml:1: [lsp.gopls] only `enabled` may come from a project; use the home's file for the rest",
+        );
+        let text = "[mcp.a]\ncommand = 'x'\ncwd = 'sub'\n[lsp.gopls]\nenabled = false";
+        let read = FileSettings::parse(Path::new("dir/t"), text, project).unwrap();
+        assert_eq!(read.servers.mcp["a"].cwd.as_deref(), Some(Path::new("dir/sub")));
+        FileSettings::parse(Path::new("t"), "[lsp.x]\ncommand = 'x'\nextensions = ['y']", home).unwrap();
+    }
+
+    #[test]
     fn every_flag_is_a_key_of_the_file() {
         let example = "home = 'h'\nsession_dir = 's'\nagent = 'a'\nmodel = 'm/n'\nmode = 'plan'\neffort = 'low'\n\
             durability = 'flush'\ntransport = ['ws']\nhost = '::1'\nport = 1\naddr = '127.0.0.1:2'\ntoken = 't'\n\
-            allow_remote = true\nallow_origin = 'https://a.example'\non_disconnect = 'abort'\nmax_session_bags = 3\n\
+            allow_remote = true\nallow_origin = 'https://a.example'\non_disconnect = 'abort'\nmax_session_bags = 3\nstall_timeout_ms = 9\n\
             idle_ttl_ms = 4\nsweep_ms = 5\nhistory_limit = 6\nprobe_idle_ms = 7\nlock_ttl_ms = 8\n\
             [sandbox]\nmode = 'off'\n";
         for key in known_keys() {

@@ -4,11 +4,13 @@
 mod file;
 mod providers;
 mod sandbox;
+mod servers;
 
 pub(crate) use file::FileError;
 pub(crate) use providers::ModelSettings;
 #[cfg(feature = "providers")]
 pub(crate) use providers::ProviderTable;
+pub(crate) use servers::{LspTable, McpTable, ServerSettings};
 
 use crate::cli::{Disconnect, PlaneFlags, ServeFlags};
 use file::{FileSettings, Owner};
@@ -53,6 +55,10 @@ pub(crate) struct Settings {
     pub(crate) models: ModelSettings,
     /// What commands are kept from; only the home's file says it.
     sandbox: SandboxTable,
+    /// Servers of tools and languages that the home's file names.
+    pub(crate) own_servers: ServerSettings,
+    /// Those that the project's file names.
+    pub(crate) project_servers: ServerSettings,
     /// Tables that were found in files and that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -93,6 +99,8 @@ pub(crate) fn resolve(place: Place, plane: PlaneFlags, serve: ServeFlags) -> Res
         serve: serve.over(node.serve),
         models,
         sandbox: node.sandbox,
+        own_servers: node.servers,
+        project_servers: project.servers,
         unread,
     })
 }

@@ -43,6 +43,12 @@ impl Agent for Parts {
         }
     }
 
+    async fn learn(&self) {
+        if let Some(runner) = &self.runner {
+            runner.learn().await;
+        }
+    }
+
     fn default_model(&self) -> String {
         self.runner.as_ref().map_or_else(|| format!("{}/default", self.id), |runner| runner.default_model())
     }

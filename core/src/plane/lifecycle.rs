@@ -20,7 +20,7 @@ use triplane_protocol::{
     AgentEvent, SessionId, Stop,
     event::{CloseReason, SettingsPatch},
     ir::Extra,
-    record::{Header, Record, RunState, TRANSCRIPT_VERSION},
+    record::{Header, Record, TRANSCRIPT_VERSION},
 };
 
 /// How long shutdown waits for sessions that were told to end at once.
@@ -114,9 +114,20 @@ impl Plane {
     pub async fn attach_with(&self, hold: &Hold, id: &SessionId, attach: Attach) -> Result<Attached, PlaneError> {
         self.open_for_work()?;
         let gate = self.gate(id);
-        let _turn = gate.lock().await;
+        // Room for one that is live already is made before it is this caller's turn: whoever has to go has a gate too, and
+        // somebody in his turn there may want this one to go.
+        let (mut room, _turn) = loop {
+            let wanted = || self.is_live(id) && !self.inner.holds.has(hold, id);
+            let room = if wanted() { Some(self.make_room(hold).await?) } else { None };
+            let turn = gate.lock().await;
+            if room.is_some() || !wanted() {
+                break (room, turn);
+            }
+        };
         if self.live(id).is_ok() {
-            self.inner.holds.add(hold, id);
+            if let Some(room) = room.take() {
+                room.fill(id);
+            }
             if let Some(model) = attach.model {
                 self.set(id, SettingsPatch { model: Some(model), ..SettingsPatch::default() }).await?;
             }
@@ -134,7 +145,10 @@ impl Plane {
         if !runs_here {
             return Ok(Attached { session: self.get(id).await?, read_only: true });
         }
-        let room = self.make_room(hold).await?;
+        let room = match room.take() {
+            Some(room) => room,
+            None => self.make_room(hold).await?,
+        };
         let lock = self.dir().lock(id, &self.inner.node.id, attach.takeover).await?;
         let loaded = self.dir().load(id, lock.clone()).await?;
         if loaded.report != Default::default() {
@@ -195,10 +209,10 @@ impl Plane {
         let mut machine = Machine::new(opening.history, opening.settings, limits.queued_prompts);
         if let Some(run) = interrupted {
             tracing::warn!(session = %opening.id, %run, "its last run was cut off");
-            machine.write_later(Record::Run { id: run, state: RunState::Ended, stop: Some(Stop::Aborted) });
+            machine.write_later(Record::ended(run, Stop::Aborted));
         }
         if let Some(patch) = opening.unsaved {
-            machine.write_later(Record::Set(patch));
+            machine.write_later(Record::set(patch));
         }
         let (live, inbox) = Live::new(Parts {
             id: opening.id.clone(),
@@ -279,10 +293,11 @@ impl Plane {
     }
 
     /// Shuts down: no new sessions or runs, runs may finish within `grace`, then they are cancelled; every session is
-    /// detached with reason `shutdown`. Idempotent; all callers wait for the end. Clauses: C09, L13.
+    /// detached with reason `shutdown`. Idempotent; all callers wait for the end. Cancel: dropped, the next caller does the rest.
+    /// Clauses: C09, L13.
     pub async fn shutdown(&self, grace: Duration) {
         let mut closed = self.inner.closed.lock().await;
-        if std::mem::replace(&mut *closed, true) {
+        if *closed {
             return;
         }
         self.inner.closing.cancel();
@@ -310,6 +325,7 @@ impl Plane {
         if tokio::time::timeout(grace + END_GRACE, all).await.is_err() {
             tracing::error!("some sessions did not end in time");
         }
+        *closed = true;
     }
 
     /// Errors: `Closing` once shutdown has begun.

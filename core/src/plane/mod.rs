@@ -4,8 +4,10 @@
 //! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
 //! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
 //! - `meta`: what people say of sessions, and projects; rows of the list with all of it.
+//! - `config`: the config of agents.
 //! - `types`: what the calls take and give.
 
+mod config;
 mod copies;
 mod files;
 mod holds;
@@ -17,6 +19,7 @@ mod types;
 mod upkeep;
 
 pub use crate::session::input::ClearWhen;
+pub use config::ConfigCount;
 pub use copies::{Forked, Import};
 pub use files::{Restored, Skipped};
 pub use meta::MetaRow;

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use triplane_protocol::{
     AgentEvent, CallId, Message, MessageId, RequestId, RunId, TaskId,
     event::{PermissionOption, PermissionRequest, TaskState},
-    ir::Mode,
+    ir::{Extra, Mode},
     record::{Checkpoint, Record},
 };
 
@@ -176,6 +176,7 @@ impl RunSink {
             before,
             after: None,
             message: self.message_id.clone(),
+            extra: Extra::new(),
         };
         self.record(checkpoint.clone()).await?;
         Ok(ChangeGuard { sink: self.clone(), checkpoint, path: path.to_owned() })

@@ -293,7 +293,7 @@ impl Scan {
                 row.created = header.created;
                 (row.agent, row.cwd, row.parent) = (header.agent, header.cwd, header.parent);
             }
-            Record::Set(patch) => {
+            Record::Set { patch, .. } => {
                 row.model = patch.model.or(row.model.take());
                 row.title = patch.title.or(row.title.take()).filter(|title| !title.is_empty());
             }

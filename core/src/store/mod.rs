@@ -382,6 +382,7 @@ impl Ground {
 }
 
 /// Removed unless it got its name.
+#[derive(Debug)]
 struct TempFile(Option<PathBuf>);
 
 impl Drop for TempFile {

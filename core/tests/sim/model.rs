@@ -275,8 +275,8 @@ impl Model {
             (Call::Cancel(Some(run)), Ok(Reply::Cancelled(hit))) => {
                 let in_flight = self.active.as_ref().is_some_and(|active| active.run == *run);
                 ensure_not(in_flight, "a cancel is answered before the run's end")?;
-                ensure_not(!hit && self.hit.contains(&ticket), "a cancel that hit is answered as a miss")?;
-                ensure_not(*hit && !self.hit.contains(&ticket), "a cancel that missed is answered as a hit")?;
+                ensure_not(hit.is_none() && self.hit.contains(&ticket), "a cancel that hit is answered as a miss")?;
+                ensure_not(hit.is_some() && !self.hit.contains(&ticket), "a cancel that missed is answered as a hit")?;
             }
             (Call::Answer(id), Err(PlaneError::NotFound { .. })) => {
                 ensure_not(self.pending().contains(id), "a pending request is not found")?;

@@ -19,7 +19,7 @@ use triplane_core::{
 use triplane_protocol::{
     AgentEvent, CallId, ErrorCode, Message, MessageId, Part, RequestId, Role, RunId, Stop, TaskId, Usage,
     event::{CloseReason, OptionKind, PermissionOption, PermissionRequest, SettingsPatch, TaskState},
-    ir::{Boundary, Mode},
+    ir::Mode,
     record::{Checkpoint, Record, RunState},
 };
 
@@ -113,7 +113,7 @@ impl World {
             seen: Seen::default(),
         };
         // As create does.
-        world.write_later(Record::Set(SettingsPatch { model: Some("m".into()), ..SettingsPatch::default() }));
+        world.write_later(Record::set(SettingsPatch { model: Some("m".into()), ..SettingsPatch::default() }));
         world
     }
 
@@ -290,7 +290,10 @@ impl World {
         let Some(message) = message else { return Ok(()) };
         let path = format!("/f{}", self.fresh());
         let ticket = self.ticket(Call::Other);
-        self.feed(Input::Record(ticket, Record::Checkpoint(Checkpoint { path, before: None, after: None, message })))
+        self.feed(Input::Record(
+            ticket,
+            Record::Checkpoint(Checkpoint { path, before: None, after: None, message, extra: Default::default() }),
+        ))
     }
 
     fn clear(&mut self, now: bool) -> Checked {
@@ -300,7 +303,7 @@ impl World {
         if !now {
             // If it is refused it will not be asked for.
             let allowed = !self.model.occupied_by_run() && !self.model.reserved && !self.model.closing;
-            let record = Record::Boundary { why: Boundary::Clear, summary: None, id: Some(id.clone()), at };
+            let record = Record::clear(id.clone(), at);
             self.later.extend(allowed.then_some(record));
         }
         self.feed(Input::Clear(ticket, id, at, when))
@@ -413,7 +416,7 @@ impl World {
         self.model = Model::default();
         self.overdue = None;
         if let Some(run) = self.stored.interrupted().cloned() {
-            self.write_later(Record::Run { id: run, state: RunState::Ended, stop: Some(Stop::Aborted) });
+            self.write_later(Record::ended(run, Stop::Aborted));
         }
         self.compare()
     }
@@ -479,7 +482,7 @@ impl World {
                 );
                 self.model.accepted(ticket, &run_id)?;
             }
-            Effect::StartRun { run_id, message_id, history, settings } => {
+            Effect::StartRun { run_id, message_id, history, settings, .. } => {
                 ensure!(
                     history.last().is_some_and(|message| message.id == message_id),
                     "the prompt is not what comes last"

@@ -5,6 +5,8 @@
 //! With a shim the child is a small guard (see [`crate::shim`]): it holds the read end of a pipe of ours, its stdin, and ends the
 //! whole tree when that closes, also when this process is killed.
 
+#[cfg(any(feature = "mcp", feature = "lsp"))]
+pub(crate) mod piped;
 mod spawner;
 pub(crate) mod tree;
 

@@ -118,7 +118,8 @@ async fn permitted(desk: &Desk, call: &Call, prepared: Prepared) -> Outcome {
 
 /// The result goes into the history; then it is told.
 async fn tell(desk: &Desk, call: Call, outcome: Outcome, took: Duration) -> Arc<Message> {
-    let output = text_parts(outcome.text);
+    let mut output = text_parts(outcome.text);
+    output.extend(outcome.images);
     let result = Part::result(call.id.clone(), output.clone(), outcome.error);
     let message = Message::of(desk.host.message_id(), Role::Tool, vec![result], desk.host.now_ms());
     desk.host.message(message.clone()).await;

@@ -116,7 +116,7 @@ impl Run {
         if !tokio::fs::metadata(&cwd).await.is_ok_and(|m| m.is_dir()) {
             return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
         }
-        let tools = Arc::new(ToolSet::gather(config, &shelf.id, &cwd).await);
+        let tools = Arc::new(ToolSet::own(config, &shelf.id));
         let desk =
             Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), shelf, tools };
         let fallbacks = config.fallbacks.clone();
@@ -158,6 +158,10 @@ impl Run {
     /// One turn: `None` when the run goes on.
     async fn round_trip(&mut self) -> Result<Option<Stop>, ModelError> {
         self.turns += 1;
+        // Each turn anew: what is elsewhere comes, goes and changes. A model that is told of no tools needs none made ready.
+        if self.model.prompted() {
+            self.desk.tools = Arc::new(ToolSet::gather(&self.desk).await);
+        }
         let model = self.turn.settings.model.clone();
         self.host.emit(AgentEvent::TurnStart { turn: self.turns, model }).await;
         let (reply, asked) = self.ask_until_answered().await;

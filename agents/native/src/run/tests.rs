@@ -255,8 +255,12 @@ impl tools::Tool for Greet {
 
 #[async_trait::async_trait]
 impl tools::set::Extension for Guest {
-    async fn tools(&self, _cwd: &Path) -> Vec<Arc<dyn tools::Tool>> {
+    async fn tools(&self, _desk: &Desk) -> Vec<Arc<dyn tools::Tool>> {
         self.0.clone()
+    }
+
+    fn tool(&self, name: &str) -> Option<Arc<dyn tools::Tool>> {
+        self.0.iter().find(|tool| tool.spec().name == name).cloned()
     }
 
     async fn after_change(&self, _desk: &Desk, path: &Path) -> Option<String> {

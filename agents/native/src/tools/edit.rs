@@ -78,7 +78,7 @@ async fn edit(desk: &Desk, place: Place, edit: Edit) -> Result<Outcome, String> 
         files::replace(&place.real, edited.after.as_bytes())?;
         let diff = diff::unified(&place.shown, Some(edited.before.as_bytes()), edited.after.as_bytes());
         let times = if edited.times == 1 { String::new() } else { format!(" in {} places", edited.times) };
-        Ok(Outcome { text: format!("changed {}{times}", place.shown), error: false, diff })
+        Ok(Outcome { diff, ..Outcome::ok(format!("changed {}{times}", place.shown)) })
     })
     .await?;
     guard.done().await;

@@ -14,6 +14,10 @@ mod grep;
 mod html;
 mod jobs;
 mod ls;
+#[cfg(feature = "lsp")]
+mod lsp;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod output;
 mod path;
 mod read;
@@ -41,7 +45,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use triplane_core::session::ToolKind;
-use triplane_protocol::CallId;
+use triplane_protocol::{CallId, Part};
 
 /// The result of a call that the run's end broke off.
 pub(crate) const CANCELLED: &str = "cancelled";
@@ -88,20 +92,22 @@ pub(crate) struct Prepared {
 pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// What a model is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) text: String,
     pub(crate) error: bool,
     pub(crate) diff: Option<String>,
+    /// Pictures, behind the text.
+    pub(crate) images: Vec<Part>,
 }
 
 impl Outcome {
     pub(crate) fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), error: false, diff: None }
+        Self { text: text.into(), error: false, diff: None, images: Vec::new() }
     }
 
     pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self { text: text.into(), error: true, diff: None }
+        Self { error: true, ..Self::ok(text) }
     }
 
     fn of(result: Result<String, String>) -> Self {
@@ -130,7 +136,7 @@ struct Row {
 fn row<T: Builtin>() -> Arc<dyn Tool> {
     let schema = schemars::schema_for!(T).to_value();
     let spec = ToolSpec { name: T::NAME.into(), description: T::DESCRIPTION.into(), schema };
-    Arc::new(Row { spec, prepare: |desk, call, input| parse::<T>(input)?.prepare(desk, call) })
+    Arc::new(Row { spec, prepare: |desk, call, input| parse::<T>(T::NAME, input)?.prepare(desk, call) })
 }
 
 /// The tool `task`, for sessions that may have helpers.
@@ -175,18 +181,15 @@ fn builtins() -> &'static [Arc<dyn Tool>] {
 }
 
 /// The error names the field and what it should be.
-fn parse<T: Builtin>(input: &Value) -> Result<T, String> {
+fn parse<T: DeserializeOwned>(name: &str, input: &Value) -> Result<T, String> {
     if input.is_string() {
-        return Err(format!(
-            "the input of `{}` is not a JSON object; call again with one that fits its schema",
-            T::NAME
-        ));
+        return Err(format!("the input of `{name}` is not a JSON object; call again with one that fits its schema"));
     }
     serde_path_to_error::deserialize(input).map_err(|err| {
         let field = err.path().to_string();
         let what = err.into_inner();
         let place = if field == "." { String::new() } else { format!("{field}: ") };
-        format!("bad input for `{}`: {place}{what}", T::NAME)
+        format!("bad input for `{name}`: {place}{what}")
     })
 }
 

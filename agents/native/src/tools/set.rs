@@ -1,13 +1,14 @@
 //! The tools of one run: our own, and those that extensions bring.
-//! Invariants: names are unique, the first to have one keeps it; a set does not change while a run goes on.
+//! Invariants: names are unique, the first to have one keeps it; a set does not change while a turn goes on.
 
 use super::{Desk, Prepared, builtins, helper, text};
 use crate::{NativeConfig, model::ToolSpec};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::{
+    collections::HashSet,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 use triplane_protocol::{CallId, SessionId};
 
@@ -25,9 +26,15 @@ pub(crate) trait Tool: Send + Sync {
 /// Brings tools from elsewhere; one value serves all sessions of a process.
 #[async_trait]
 pub(crate) trait Extension: Send + Sync {
-    /// Its tools for a run in `cwd`, which is resolved. Asked at the start of each run, so it must not wait for long: what is not
-    /// there yet is there in the next run.
-    async fn tools(&self, cwd: &Path) -> Vec<Arc<dyn Tool>>;
+    /// Its tools for a turn at `desk`. Asked before each turn of a model that is told of tools, so it must not wait for long: what
+    /// is not there yet is there in the next turn. Cancel safe.
+    async fn tools(&self, desk: &Desk) -> Vec<Arc<dyn Tool>>;
+
+    /// The tool of that name, for a call of one that was not listed.
+    fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        let _ = name;
+        None
+    }
 
     /// What the model should know about a file that one of our tools has just changed; joins that tool's result.
     async fn after_change(&self, desk: &Desk, path: &Path) -> Option<String> {
@@ -45,6 +52,20 @@ impl Extensions {
     #[allow(dead_code, reason = "only builds with extensions have any")]
     pub(crate) fn push(&mut self, extension: Arc<dyn Extension>) {
         self.0.push(extension);
+    }
+
+    /// With the tools of MCP servers.
+    #[cfg(feature = "mcp")]
+    pub fn with_mcp(mut self, hub: Arc<crate::mcp::McpHub>) -> Self {
+        self.push(Arc::new(super::mcp::McpTools(hub)));
+        self
+    }
+
+    /// With what language servers know.
+    #[cfg(feature = "lsp")]
+    pub fn with_lsp(mut self, hub: Arc<crate::lsp::LspHub>) -> Self {
+        self.push(Arc::new(super::lsp::LspTools::new(hub)));
+        self
     }
 
     /// What they say about a change, joined.
@@ -68,45 +89,70 @@ impl std::fmt::Debug for Extensions {
     }
 }
 
-/// What a model may call in one run.
+/// What a model may call in one turn.
+#[derive(Default)]
 pub(crate) struct ToolSet {
-    tools: Vec<Arc<dyn Tool>>,
+    /// Those of extensions; our own go before.
+    more: Vec<Arc<dyn Tool>>,
+    /// Whether there are helpers.
+    helpers: bool,
     specs: OnceLock<Vec<ToolSpec>>,
-}
-
-impl Default for ToolSet {
-    fn default() -> Self {
-        Self::of(builtins().to_vec())
-    }
+    extensions: Extensions,
+    told: Arc<Mutex<HashSet<String>>>,
 }
 
 impl ToolSet {
-    fn of(tools: Vec<Arc<dyn Tool>>) -> Self {
-        Self { tools, specs: OnceLock::new() }
+    /// Our own; those of extensions only by name.
+    pub(crate) fn own(config: &NativeConfig, session: &SessionId) -> Self {
+        let helpers = config.helpers.are_for(session);
+        Self { helpers, extensions: config.extensions.clone(), ..Self::default() }
     }
 
-    /// Our own, then those of the extensions.
-    pub(crate) async fn gather(config: &NativeConfig, session: &SessionId, cwd: &Path) -> Self {
-        let mut tools = builtins().to_vec();
-        if config.helpers.are_for(session) {
-            tools.push(Arc::clone(helper()));
-        }
-        for extension in &config.extensions.0 {
-            for tool in extension.tools(cwd).await {
+    /// Our own, then those of the extensions as they are now.
+    pub(crate) async fn gather(desk: &Desk) -> Self {
+        let mut more: Vec<Arc<dyn Tool>> = Vec::new();
+        for extension in &desk.tools.extensions.0 {
+            let listed = tokio::select! {
+                biased;
+                () = desk.cancel.cancelled() => break,
+                listed = extension.tools(desk) => listed,
+            };
+            for tool in listed {
                 let name = &tool.spec().name;
-                if tools.iter().any(|known| known.spec().name == *name) {
+                if desk.tools.own_tools().chain(&more).any(|known| known.spec().name == *name) {
                     tracing::warn!(tool = %name, "two tools have this name; the second is left out");
                 } else {
-                    tools.push(tool);
+                    more.push(tool);
                 }
             }
         }
-        Self::of(tools)
+        let told = Arc::clone(&desk.tools.told);
+        Self {
+            more,
+            helpers: desk.tools.helpers,
+            specs: OnceLock::new(),
+            extensions: desk.tools.extensions.clone(),
+            told,
+        }
+    }
+
+    /// Whether an extension says this for the first time in the run.
+    #[allow(dead_code, reason = "only builds with extensions say anything")]
+    pub(crate) fn is_news(&self, text: &str) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.own_tools().chain(&self.more)
+    }
+
+    fn own_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        builtins().iter().chain(self.helpers.then(helper))
     }
 
     /// All of them, for a model.
     pub(crate) fn specs(&self) -> &[ToolSpec] {
-        self.specs.get_or_init(|| self.tools.iter().map(|tool| tool.spec().clone()).collect())
+        self.specs.get_or_init(|| self.all().map(|tool| tool.spec().clone()).collect())
     }
 
     /// Reads a call. The error is for the model.
@@ -117,10 +163,11 @@ impl ToolSet {
         name: &str,
         input: &Value,
     ) -> Result<Prepared, String> {
-        match self.tools.iter().find(|tool| tool.spec().name == name) {
+        let unlisted = || self.extensions.0.iter().find_map(|extension| extension.tool(name));
+        match self.all().find(|tool| tool.spec().name == name).cloned().or_else(unlisted) {
             Some(tool) => tool.prepare(desk, call, input).await,
             None => {
-                let known: Vec<&str> = self.tools.iter().map(|tool| &*tool.spec().name).collect();
+                let known: Vec<&str> = self.all().map(|tool| &*tool.spec().name).collect();
                 Err(format!("there is no tool `{}`; there are {}", text::shown(name), known.join(", ")))
             }
         }

@@ -62,7 +62,7 @@ async fn write(desk: &Desk, place: Place, content: String) -> Result<Outcome, St
             Ok(None) => ("made", diff::unified(&place.shown, None, content.as_bytes())),
             Err(_) => ("replaced", None),
         };
-        Ok(Outcome { text: format!("{word} {} ({} bytes)", place.shown, content.len()), error: false, diff })
+        Ok(Outcome { diff, ..Outcome::ok(format!("{word} {} ({} bytes)", place.shown, content.len())) })
     })
     .await?;
     guard.done().await;

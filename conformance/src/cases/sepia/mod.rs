@@ -1,5 +1,6 @@
 //! sepia: JSON-RPC, a line each, over stdio.
 
+pub mod config;
 pub mod feed;
 pub mod framing;
 pub mod history;
@@ -35,6 +36,7 @@ pub const FILES: &[&[Case]] = &[
     history::CASES,
     stored::CASES,
     overlay::CASES,
+    config::CASES,
     process::CASES,
 ];
 
