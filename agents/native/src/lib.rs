@@ -9,9 +9,9 @@
 //! - [`prompt`]: what a model is told before the conversation.
 //! - [`tools`]: the table of tools, and each of them.
 //! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
+//! - [`mcp`]: tools of MCP servers. [`lsp`]: what language servers know. [`keeper`]: how either is kept.
 //! - [`sandbox`]: what commands are kept from, and by what.
 //! - [`shelf`]: what a live session keeps between its runs.
-//! - [`mcp`]: tools of MCP servers. [`lsp`]: what language servers know. [`keeper`]: how either is kept.
 //! - [`host`]: the session as the loop and the tools see it.
 
 pub mod agent;

@@ -4,9 +4,9 @@
 //! - `guard PROGRAM ARGS…`: starts the program in a group of its own and stays beside it. Orphans of the whole tree become its
 //!   children (Linux), so that none gets away. When its stdin closes (it was told to, or the process that held the other end is
 //!   gone, however it ended) it ends the tree: politely, and two seconds later for good. Else it ends as the program did.
-//! - `boxed SPEC PROGRAM ARGS…`: as `guard`, but the program is confined as SPEC says; the guard itself is not.
 //! - `relay PROGRAM ARGS…`: the same for a program that is spoken to: what comes on stdin is handed on to it, and when stdin closes
-//!   the program's does too; what has not ended a moment later is ended as above.
+//!   the program's does too; what has not ended a moment later is ended as above, and so is what the program leaves behind.
+//! - `boxed SPEC PROGRAM ARGS…`: as `guard`, but the program is confined as SPEC says; the guard itself is not.
 //! - `exec PARENT PROGRAM ARGS…`: asks for a signal at the death of `PARENT`, then becomes the program; for a child that needs its
 //!   stdin. The signal fires when the *thread* that started it ends. Fault: CP-03.
 
@@ -39,10 +39,10 @@ pub const ARG: &str = "__shim";
 /// Stays beside the program.
 pub const GUARD: &str = "guard";
 
-/// Stays beside the program, which is confined.
-pub(crate) const BOXED: &str = "boxed";
 /// Stays beside the program and hands it its stdin.
 pub const RELAY: &str = "relay";
+/// Stays beside the program, which is confined.
+pub(crate) const BOXED: &str = "boxed";
 
 /// Becomes the program.
 pub const EXEC: &str = "exec";
@@ -70,7 +70,7 @@ pub fn run_shim(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             (Some(parent), Some(program)) => exec(parent, &program, args),
             _ => cannot("the shim was given no parent and program"),
         },
-        Some(_) | None => cannot("the shim knows `guard`, `boxed`, `relay` and `exec`"),
+        Some(_) | None => cannot("the shim knows `guard`, `relay`, `boxed` and `exec`"),
     }
 }
 
@@ -112,6 +112,10 @@ fn guard(confine: Option<Confine>, program: &OsString, args: impl Iterator<Item 
     } else {
         // Reaped a moment ago; ids are handed out in a circle, so this one is not in use again yet.
         tree::signal_group(leader, Signal::KILL);
+        if relays {
+            // A server is shared and lives long: what it started must not outlive it, however it ended.
+            end_tree();
+        }
     }
     end_like(status)
 }

@@ -48,11 +48,13 @@ fn main() -> ExitCode {
         // A filter or a flag of the test runner.
         Some(_) | None => {}
     }
-    let cases: [(&str, fn()); 10] = [
+    let cases: [(&str, fn()); 12] = [
         ("a guard ends as its program does", ends_alike),
         ("what a program leaves in its group ends with it", leftovers),
         ("a closed stdin ends the whole tree", closed_stdin),
         ("a killed parent takes the whole tree along", killed_parent),
+        ("a relay hands stdin on and its end too", relay_hands_on),
+        ("a relay ends a tree that reads nothing", relay_deaf),
         ("exec dies with its parent", exec_dies),
         ("exec refuses a parent that is gone", exec_refuses),
         ("a wrong call is told", wrong_call),
@@ -156,6 +158,39 @@ fn closed_stdin() {
     within(6, "the guard ends", || child.try_wait().unwrap().is_some());
     assert!(began.elapsed() >= Duration::from_millis(1900), "the deaf one had its time");
     assert_eq!(living(&mark), 0);
+}
+
+fn relay(script: &str) -> Child {
+    let mut command = this(shim::ARG);
+    command.args([shim::RELAY, "/bin/sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn relay_hands_on() {
+    let mut child = relay("cat; exit 5");
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\n").unwrap();
+    assert_eq!(line(&mut child), "one\n");
+    let much = "x".repeat(1 << 20);
+    let writer = std::thread::spawn(move || stdin.write_all(much.as_bytes()).unwrap());
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    writer.join().unwrap();
+    // What was on its way when our end closed still arrives, and the program ends as it likes.
+    assert_eq!((said.len(), child.wait().unwrap().code()), (1 << 20, Some(5)));
+}
+
+fn relay_deaf() {
+    let mark = mark(6);
+    let mut child = relay(&format!("trap '' TERM; echo up; sleep {mark} & sleep {mark}"));
+    assert_eq!(line(&mut child), "up\n");
+    let mut stdin = child.stdin.take().unwrap();
+    // More than the program's pipe holds, less than that and ours: the relay stands, and we do not.
+    stdin.write_all(&[b'x'; 100_000]).unwrap();
+    within(5, "both run", || living(&mark) == 2);
+    drop(stdin);
+    within(8, "the tree ends", || living(&mark) == 0);
+    child.wait().unwrap();
 }
 
 fn killed_parent() {

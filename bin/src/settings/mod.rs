@@ -1,16 +1,22 @@
 //! Settings in layers: flags and environment over the project's `triplane.toml` over the home's; then defaults.
 //! Invariant: nothing here touches the network or makes a file. Clauses: H01, L24, S03, S04.
 
+mod agents;
 mod file;
 mod providers;
 mod sandbox;
 mod servers;
 
+pub(crate) use agents::{AgentKind, AgentTable};
 pub(crate) use file::FileError;
 pub(crate) use providers::ModelSettings;
 #[cfg(feature = "providers")]
 pub(crate) use providers::ProviderTable;
-pub(crate) use servers::{LspTable, McpTable, ServerSettings};
+#[cfg(feature = "lsp")]
+pub(crate) use servers::LspTable;
+#[cfg(feature = "mcp")]
+pub(crate) use servers::McpTable;
+pub(crate) use servers::ServerSettings;
 
 use crate::cli::{Disconnect, PlaneFlags, ServeFlags};
 use file::{FileSettings, Owner};
@@ -53,12 +59,16 @@ pub(crate) struct Settings {
     pub(crate) serve: ServeFlags,
     /// Who can be asked, and how patiently.
     pub(crate) models: ModelSettings,
-    /// What commands are kept from; only the home's file says it.
-    sandbox: SandboxTable,
     /// Servers of tools and languages that the home's file names.
+    /// Agents by name, from the home's file.
+    pub(crate) agents: std::collections::BTreeMap<String, AgentTable>,
+    #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) own_servers: ServerSettings,
     /// Those that the project's file names.
+    #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) project_servers: ServerSettings,
+    /// What commands are kept from; only the home's file says it.
+    sandbox: SandboxTable,
     /// Tables that were found in files and that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -98,9 +108,10 @@ pub(crate) fn resolve(place: Place, plane: PlaneFlags, serve: ServeFlags) -> Res
         plane: plane.over(node.plane),
         serve: serve.over(node.serve),
         models,
-        sandbox: node.sandbox,
+        agents: node.agents.agents,
         own_servers: node.servers,
         project_servers: project.servers,
+        sandbox: node.sandbox,
         unread,
     })
 }

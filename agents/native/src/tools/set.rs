@@ -90,22 +90,33 @@ impl std::fmt::Debug for Extensions {
 }
 
 /// What a model may call in one turn.
-#[derive(Default)]
 pub(crate) struct ToolSet {
-    /// Those of extensions; our own go before.
+    own: Arc<[Arc<dyn Tool>]>,
+    /// Those of extensions.
     more: Vec<Arc<dyn Tool>>,
-    /// Whether there are helpers.
-    helpers: bool,
     specs: OnceLock<Vec<ToolSpec>>,
     extensions: Extensions,
     told: Arc<Mutex<HashSet<String>>>,
 }
 
+impl Default for ToolSet {
+    fn default() -> Self {
+        Self::of(builtins().into(), Extensions::default())
+    }
+}
+
 impl ToolSet {
-    /// Our own; those of extensions only by name.
+    fn of(own: Arc<[Arc<dyn Tool>]>, extensions: Extensions) -> Self {
+        Self { own, more: Vec::new(), specs: OnceLock::new(), extensions, told: Arc::default() }
+    }
+
+    /// Our own tools for a run of `session`; those of extensions only by name.
     pub(crate) fn own(config: &NativeConfig, session: &SessionId) -> Self {
-        let helpers = config.helpers.are_for(session);
-        Self { helpers, extensions: config.extensions.clone(), ..Self::default() }
+        let mut own = builtins().to_vec();
+        if config.helpers.are_for(session) {
+            own.push(Arc::clone(helper()));
+        }
+        Self::of(own.into(), config.extensions.clone())
     }
 
     /// Our own, then those of the extensions as they are now.
@@ -119,21 +130,15 @@ impl ToolSet {
             };
             for tool in listed {
                 let name = &tool.spec().name;
-                if desk.tools.own_tools().chain(&more).any(|known| known.spec().name == *name) {
+                if desk.tools.own.iter().chain(&more).any(|known| known.spec().name == *name) {
                     tracing::warn!(tool = %name, "two tools have this name; the second is left out");
                 } else {
                     more.push(tool);
                 }
             }
         }
-        let told = Arc::clone(&desk.tools.told);
-        Self {
-            more,
-            helpers: desk.tools.helpers,
-            specs: OnceLock::new(),
-            extensions: desk.tools.extensions.clone(),
-            told,
-        }
+        let (own, told) = (Arc::clone(&desk.tools.own), Arc::clone(&desk.tools.told));
+        Self { own, more, specs: OnceLock::new(), extensions: desk.tools.extensions.clone(), told }
     }
 
     /// Whether an extension says this for the first time in the run.
@@ -143,11 +148,7 @@ impl ToolSet {
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        self.own_tools().chain(&self.more)
-    }
-
-    fn own_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        builtins().iter().chain(self.helpers.then(helper))
+        self.own.iter().chain(&self.more)
     }
 
     /// All of them, for a model.
