@@ -24,7 +24,7 @@ const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "pro
 /// Of those, the ones that this build reads.
 fn is_read(table: &str) -> bool {
     match table {
-        "providers" | "models" | "sandbox" => true,
+        "agents" | "providers" | "models" | "sandbox" => true,
         "mcp" => cfg!(feature = "mcp"),
         "lsp" => cfg!(feature = "lsp"),
         _ => false,
