@@ -5,6 +5,7 @@
 mod agents;
 mod cli;
 mod config;
+mod conformance;
 mod drivers;
 mod exit;
 mod foreign;
@@ -62,6 +63,7 @@ fn run(command: Command) -> Result<Exit, CommandError> {
         Command::Mcp(args) => finish(one_thread()?, mcp::run(args)),
         Command::Schema(args) => schema::run(&args),
         Command::ScriptModel(args) => finish(one_thread()?, script_model::run(args)),
+        Command::Conformance(args) => finish(two_workers()?, conformance::run(args)),
     }
 }
 

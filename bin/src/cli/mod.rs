@@ -1,9 +1,11 @@
 //! What can be typed: the commands, their flags and their help. Parses, decides nothing.
 //! Invariant: a flag that a settings file may give is an `Option` here (or an empty list), so that its absence can be told.
 
+mod conformance;
 mod flags;
 mod parse;
 
+pub(crate) use conformance::{ConformanceArgs, ReportKind};
 #[cfg(test)]
 pub(crate) use flags::DurabilityFlag;
 pub(crate) use flags::{Disconnect, PlaneFlags, ServeFlags, Transport};
@@ -115,6 +117,9 @@ pub(crate) enum Command {
     /// Serves the scripted model on loopback, as OpenAI, Anthropic, Gemini and Ollama do, until SIGINT or SIGTERM
     #[command(after_help = SCRIPT_MODEL_EXAMPLES)]
     ScriptModel(ScriptModelArgs),
+    /// Judges a server of a wire, this one or anybody's, clause by clause
+    #[command(after_help = conformance::HELP)]
+    Conformance(ConformanceArgs),
 }
 
 /// Flags of `serve`.

@@ -2,7 +2,7 @@
 //! Invariant: a key that is not known, or has a wrong value, is an error with its file and line; nothing is skipped silently.
 //! A project's file comes with a checkout, so it cannot open the machine: see [`HOME_ONLY`].
 
-use super::{beside, providers::ModelSettings, servers::ServerSettings};
+use super::{agents::AgentSettings, beside, providers::ModelSettings, servers::ServerSettings};
 use crate::cli::{PlaneFlags, ServeFlags};
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -16,10 +16,10 @@ use toml::de::{DeTable, DeValue};
 const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "providers", "models"];
 
 /// Of those, the ones that are read.
-const READ: &[&str] = &["providers", "models", "mcp", "lsp"];
+const READ: &[&str] = &["agents", "providers", "models", "mcp", "lsp"];
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
-const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers"];
+const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "agents"];
 
 /// Settings files are written by hand; a larger one is a mistake (a device, a log).
 const FILE_BYTES: u64 = 1 << 20;
@@ -40,6 +40,7 @@ pub(crate) struct FileSettings {
     pub(crate) serve: ServeFlags,
     pub(crate) models: ModelSettings,
     pub(crate) servers: ServerSettings,
+    pub(crate) agents: AgentSettings,
     /// Tables that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -120,9 +121,14 @@ impl FileSettings {
             let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == name);
             at(key.map_or(0, |key| key.span().start), what)
         })?;
+        let agents: AgentSettings = section(text).map_err(wrong)?;
+        agents.check().map_err(|what| {
+            let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == "agents");
+            at(key.map_or(0, |key| key.span().start), what)
+        })?;
         plane.home = plane.home.map(|path| beside(file, path));
         plane.session_dir = plane.session_dir.map(|path| beside(file, path));
-        Ok(Self { plane, serve, models: models.beside(file), servers: servers.beside(file), unread })
+        Ok(Self { plane, serve, models: models.beside(file), servers: servers.beside(file), agents, unread })
     }
 }
 

@@ -1,10 +1,12 @@
 //! Settings in layers: flags and environment over the project's `triplane.toml` over the home's; then defaults.
 //! Invariant: nothing here touches the network or makes a file. Clauses: H01, L24, S03, S04.
 
+mod agents;
 mod file;
 mod providers;
 mod servers;
 
+pub(crate) use agents::{AgentKind, AgentTable};
 pub(crate) use file::FileError;
 pub(crate) use providers::ModelSettings;
 #[cfg(feature = "providers")]
@@ -51,6 +53,8 @@ pub(crate) struct Settings {
     /// Who can be asked, and how patiently.
     pub(crate) models: ModelSettings,
     /// Servers of tools and languages that the home's file names.
+    /// Agents by name, from the home's file.
+    pub(crate) agents: std::collections::BTreeMap<String, AgentTable>,
     pub(crate) own_servers: ServerSettings,
     /// Those that the project's file names.
     pub(crate) project_servers: ServerSettings,
@@ -93,6 +97,7 @@ pub(crate) fn resolve(place: Place, plane: PlaneFlags, serve: ServeFlags) -> Res
         plane: plane.over(node.plane),
         serve: serve.over(node.serve),
         models,
+        agents: node.agents.agents,
         own_servers: node.servers,
         project_servers: project.servers,
         unread,
