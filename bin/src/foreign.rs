@@ -1,28 +1,70 @@
 //! Other people's agents, put together from what is known of each: who runs its prompts, where its sessions are, where its
 //! config is. An agent of which nothing is known is left out.
 
-use crate::{homes::Homes, settings::Settings};
-use std::{ffi::OsString, sync::Arc};
+use crate::{
+    homes::Homes,
+    settings::{AgentKind, AgentTable, Settings},
+};
+use std::{ffi::OsString, sync::Arc, time::Duration};
+use triplane_acp::{AcpAgent, AcpConfig, KNOWN, Known};
 use triplane_config::{FORMATS, FolderConfig, Format};
 use triplane_core::agent::{Agent, ConfigStore, Parts};
 
-/// Every agent that this build knows, in the order of their names' table. Starts nothing and opens nothing.
+/// How long an agent's process may be idle before it is ended; the next run starts another and loads its session.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// Every agent that this build or the home's settings know, in the order of their names' tables. Starts nothing and opens nothing.
 pub(crate) fn agents(settings: &Settings) -> Vec<Arc<dyn Agent>> {
-    let Some(user) = settings.place.user_home.clone() else { return Vec::new() };
-    let homes = Homes::new(user, &variable);
-    FORMATS
-        .iter()
-        .map(|format| (format.id, format.name))
+    let user = settings.place.user_home.clone();
+    let homes = user.map(|user| Homes::new(user, &variable));
+    let known = KNOWN.iter().map(|known| (known.id, known.name));
+    let own = settings.agents.iter().map(|(id, table)| (id.as_str(), table.name.as_deref().unwrap_or(id)));
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for (id, name) in FORMATS.iter().map(|format| (format.id, format.name)).chain(known).chain(own) {
+        match names.iter_mut().find(|(known, _)| *known == id) {
+            // What the owner calls it counts.
+            Some(found) => found.1 = name,
+            None => names.push((id, name)),
+        }
+    }
+    names
+        .into_iter()
         .map(|(id, name)| Parts {
             id: id.to_owned(),
             name: name.to_owned(),
-            runner: None,
+            runner: runner(id, name, settings),
             store: None,
-            config: config(id, &homes, settings),
+            config: homes.as_ref().and_then(|homes| config(id, homes, settings)),
         })
         .filter(|parts| parts.runner.is_some() || parts.store.is_some() || parts.config.is_some())
         .map(|parts| Arc::new(parts) as Arc<dyn Agent>)
         .collect()
+}
+
+/// Who runs an agent's prompts: what the settings say, else what is known of it.
+fn runner(id: &str, name: &str, settings: &Settings) -> Option<Arc<dyn Agent>> {
+    let path = std::env::var_os("PATH");
+    let (command, env, install) = match (settings.agents.get(id), Known::of(id)) {
+        (Some(AgentTable { command, env, kind: AgentKind::Acp, .. }), _) => {
+            (command.clone(), env.clone().into_iter().collect(), None)
+        }
+        (None, Some(known)) => {
+            let env = known.env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            (known.command(path.as_deref()), env, Some(known.install.to_owned()))
+        }
+        (None, None) => return None,
+    };
+    Some(Arc::new(AcpAgent::new(AcpConfig {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        command,
+        env,
+        install,
+        path,
+        shim: std::env::current_exe().ok(),
+        state_dir: settings.home.join("acp"),
+        idle: Some(IDLE),
+    })))
 }
 
 fn config(agent: &str, homes: &Homes<'_>, settings: &Settings) -> Option<Arc<dyn ConfigStore>> {

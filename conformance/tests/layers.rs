@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-core", &["triplane-protocol"]),
     ("triplane-script", &[]),
     ("triplane-endpoint", &["triplane-script"]),
+    ("triplane-acp", &["triplane-protocol", "triplane-core"]),
     ("triplane-native", &["triplane-protocol", "triplane-core", "triplane-script"]),
     ("triplane-config", &["triplane-protocol", "triplane-core"]),
     ("triplane-common", &["triplane-protocol", "triplane-core"]),

@@ -5,7 +5,7 @@
 //!   children (Linux), so that none gets away. When its stdin closes (it was told to, or the process that held the other end is
 //!   gone, however it ended) it ends the tree: politely, and two seconds later for good. Else it ends as the program did.
 //! - `relay PROGRAM ARGS…`: the same for a program that is spoken to: what comes on stdin is handed on to it, and when stdin closes
-//!   the program's does too; what has not ended a moment later is ended as above.
+//!   the program's does too; what has not ended a moment later is ended as above, and so is what the program leaves behind.
 //! - `boxed SPEC PROGRAM ARGS…`: as `guard`, but the program is confined as SPEC says; the guard itself is not.
 //! - `exec PARENT PROGRAM ARGS…`: asks for a signal at the death of `PARENT`, then becomes the program; for a child that needs its
 //!   stdin. The signal fires when the *thread* that started it ends. Fault: CP-03.
@@ -112,6 +112,10 @@ fn guard(confine: Option<Confine>, program: &OsString, args: impl Iterator<Item 
     } else {
         // Reaped a moment ago; ids are handed out in a circle, so this one is not in use again yet.
         tree::signal_group(leader, Signal::KILL);
+        if relays {
+            // A server is shared and lives long: what it started must not outlive it, however it ended.
+            end_tree();
+        }
     }
     end_like(status)
 }

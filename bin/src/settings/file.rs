@@ -3,6 +3,7 @@
 //! A project's file comes with a checkout, so it cannot open the machine: see [`HOME_ONLY`].
 
 use super::{
+    agents::AgentSettings,
     beside,
     providers::ModelSettings,
     sandbox::{SandboxSection, SandboxTable},
@@ -23,7 +24,7 @@ const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "pro
 /// Of those, the ones that this build reads.
 fn is_read(table: &str) -> bool {
     match table {
-        "providers" | "models" | "sandbox" => true,
+        "agents" | "providers" | "models" | "sandbox" => true,
         "mcp" => cfg!(feature = "mcp"),
         "lsp" => cfg!(feature = "lsp"),
         _ => false,
@@ -31,7 +32,7 @@ fn is_read(table: &str) -> bool {
 }
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
-const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "sandbox"];
+const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "agents", "sandbox"];
 
 /// Settings files are written by hand; a larger one is a mistake (a device, a log).
 const FILE_BYTES: u64 = 1 << 20;
@@ -53,6 +54,7 @@ pub(crate) struct FileSettings {
     pub(crate) models: ModelSettings,
     pub(crate) servers: ServerSettings,
     pub(crate) sandbox: SandboxTable,
+    pub(crate) agents: AgentSettings,
     /// Tables that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -135,6 +137,11 @@ impl FileSettings {
         })?;
         let SandboxSection { sandbox } = section(text).map_err(wrong)?;
         plane.sandbox = sandbox.mode;
+        let agents: AgentSettings = section(text).map_err(wrong)?;
+        agents.check().map_err(|what| {
+            let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == "agents");
+            at(key.map_or(0, |key| key.span().start), what)
+        })?;
         plane.home = plane.home.map(|path| beside(file, path));
         plane.session_dir = plane.session_dir.map(|path| beside(file, path));
         Ok(Self {
@@ -143,6 +150,7 @@ impl FileSettings {
             models: models.beside(file),
             sandbox: sandbox.beside(file),
             servers: servers.beside(file),
+            agents,
             unread,
         })
     }

@@ -1,11 +1,13 @@
 //! Settings in layers: flags and environment over the project's `triplane.toml` over the home's; then defaults.
 //! Invariant: nothing here touches the network or makes a file. Clauses: H01, L24, S03, S04.
 
+mod agents;
 mod file;
 mod providers;
 mod sandbox;
 mod servers;
 
+pub(crate) use agents::{AgentKind, AgentTable};
 pub(crate) use file::FileError;
 pub(crate) use providers::ModelSettings;
 #[cfg(feature = "providers")]
@@ -57,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) serve: ServeFlags,
     /// Who can be asked, and how patiently.
     pub(crate) models: ModelSettings,
+    /// Agents by name, from the home's file.
+    pub(crate) agents: std::collections::BTreeMap<String, AgentTable>,
     /// Servers of tools and languages that the home's file names.
     #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) own_servers: ServerSettings,
@@ -104,6 +108,7 @@ pub(crate) fn resolve(place: Place, plane: PlaneFlags, serve: ServeFlags) -> Res
         plane: plane.over(node.plane),
         serve: serve.over(node.serve),
         models,
+        agents: node.agents.agents,
         own_servers: node.servers,
         project_servers: project.servers,
         sandbox: node.sandbox,

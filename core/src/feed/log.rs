@@ -6,11 +6,13 @@
 use super::{Batch, Entry, Framed, Framing, Gap, bell::Bell, frame};
 use crate::{
     stats::Stats,
-    store::{SessionDir, SpoolPage},
+    store::{SessionDir, SpoolPage, StoreError},
 };
+use async_trait::async_trait;
 use bytes::Bytes;
 use std::{
     collections::VecDeque,
+    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
@@ -22,10 +24,36 @@ const SPOOL_READ_BYTES: usize = 256 << 10;
 /// Events that one look into the spool takes at most, for a reader that wants bytes.
 const SPOOL_EVENTS: usize = 256;
 
+/// Where those events are that memory has no more.
+#[async_trait]
+pub trait Past: Debug + Send + Sync {
+    /// Events of a session with a seq above `after`: at most `max_events`, and no more once there are `max_bytes`.
+    async fn page(
+        &self,
+        id: &SessionId,
+        after: u64,
+        max_events: usize,
+        max_bytes: usize,
+    ) -> Result<SpoolPage, StoreError>;
+}
+
+#[async_trait]
+impl Past for SessionDir {
+    async fn page(
+        &self,
+        id: &SessionId,
+        after: u64,
+        max_events: usize,
+        max_bytes: usize,
+    ) -> Result<SpoolPage, StoreError> {
+        self.replay(id, after, max_events, max_bytes).await
+    }
+}
+
 /// What is published of one session, live or not.
 #[derive(Debug)]
-pub(crate) struct Log {
-    dir: Arc<SessionDir>,
+pub struct Log {
+    past: Arc<dyn Past>,
     id: SessionId,
     ring: Mutex<Ring>,
     bell: Arc<Bell>,
@@ -52,8 +80,13 @@ impl Ring {
 }
 
 impl Log {
+    /// A log that counts for itself. `caps`: events and bytes that memory keeps.
+    pub fn over(past: Arc<dyn Past>, id: SessionId, next_seq: u64, epoch: &str, caps: (usize, usize)) -> Self {
+        Self::new(past, id, next_seq, epoch, caps, Arc::default())
+    }
+
     pub(crate) fn new(
-        dir: Arc<SessionDir>,
+        past: Arc<dyn Past>,
         id: SessionId,
         next_seq: u64,
         epoch: &str,
@@ -61,7 +94,7 @@ impl Log {
         stats: Arc<Stats>,
     ) -> Self {
         let ring = Ring { entries: VecDeque::new(), bytes: 0, next_seq, epoch: epoch.into(), before: 0 };
-        Self { dir, id, ring: Mutex::new(ring), bell: Bell::new(), stats, cap_entries, cap_bytes }
+        Self { past, id, ring: Mutex::new(ring), bell: Bell::new(), stats, cap_entries, cap_bytes }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -69,22 +102,23 @@ impl Log {
     }
 
     /// Positions that somebody holds.
-    pub(crate) fn readers(&self) -> usize {
+    pub fn readers(&self) -> usize {
         self.bell.readers()
     }
 
     /// The seq of the next event.
-    pub(crate) fn next_seq(&self) -> u64 {
+    pub fn next_seq(&self) -> u64 {
         self.ring().next_seq
     }
 
-    pub(crate) fn epoch(&self) -> Arc<str> {
+    /// Names the seq space; empty before the first event.
+    pub fn epoch(&self) -> Arc<str> {
         self.ring().epoch.clone()
     }
 
     /// The seq space goes on at `next_seq`, after a load. What lies between is a gap. With another epoch it is another space,
     /// of which readers are told when they come to it.
-    pub(crate) fn resume(&self, next_seq: u64, epoch: &str) {
+    pub fn resume(&self, next_seq: u64, epoch: &str) {
         let mut ring = self.ring();
         let another = *ring.epoch != *epoch;
         if next_seq > ring.next_seq || another {
@@ -99,7 +133,7 @@ impl Log {
     }
 
     /// Adds entries, whose seqs must go on from [`Self::next_seq`], and wakes the readers at most once.
-    pub(crate) fn publish(&self, entries: &[Arc<Entry>]) {
+    pub fn publish(&self, entries: &[Arc<Entry>]) {
         let mut ring = self.ring();
         for entry in entries {
             ring.bytes += entry.json.len();
@@ -113,6 +147,12 @@ impl Log {
         }
         drop(ring);
         self.bell.ring(entries.iter().any(|entry| !entry.streams()));
+    }
+
+    /// Events and bytes that memory holds.
+    pub fn held(&self) -> (usize, usize) {
+        let ring = self.ring();
+        (ring.entries.len(), ring.bytes)
     }
 
     /// What memory has after `position`; `None` when the spool must be asked.
@@ -146,7 +186,7 @@ impl Log {
             let ring = self.ring();
             (ring.first(), ring.epoch.clone())
         };
-        let page = self.dir.replay(&self.id, position, max, SPOOL_READ_BYTES).await.unwrap_or_else(|error| {
+        let page = self.past.page(&self.id, position, max, SPOOL_READ_BYTES).await.unwrap_or_else(|error| {
             tracing::warn!(%error, session = %self.id, "the spool could not be read");
             SpoolPage::default()
         });
@@ -184,7 +224,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// A position at the end of `log`; it stands when this returns.
-    pub(crate) fn at_end(log: Arc<Log>) -> Self {
+    pub fn at_end(log: Arc<Log>) -> Self {
         let wake = log.bell.listen();
         let (position, epoch) = {
             let ring = log.ring();
@@ -203,9 +243,12 @@ impl Subscription {
         if *ring.epoch != *self.epoch {
             let to = ring.before.max(self.position);
             let seen = std::mem::take(&mut self.position);
-            // Nothing was in the old one, or nothing was seen of it that could be taken for this one's.
-            self.ahead = (to > 0).then_some(Gap { from: 1, to });
-            self.log.stats.gap(to.saturating_sub(seen));
+            // With nothing in the old one there is nothing to tell, but for what was to be told anyway.
+            if to > 0 {
+                let to = self.ahead.map_or(to, |ahead| ahead.to.max(to));
+                self.ahead = Some(Gap { from: 1, to });
+                self.log.stats.gap(to.saturating_sub(seen));
+            }
             self.spooled = Vec::new().into_iter();
         }
         self.epoch = ring.epoch.clone();

@@ -320,6 +320,7 @@ impl Plane {
         let all = async {
             while ends.join_next().await.is_some() {}
             tracker.wait().await;
+            self.dir().keep_index();
             self.overlay().close().await;
         };
         if tokio::time::timeout(grace + END_GRACE, all).await.is_err() {

@@ -84,11 +84,15 @@ impl Plane {
     /// Errors: a directory that cannot be made or is not ours to write; `UnknownAgent` for a default that is not there.
     pub fn open(config: PlaneConfig, agents: Vec<Arc<dyn Agent>>) -> Result<Self, PlaneError> {
         let node = Node::of(&config.home)?;
-        let dir = Arc::new(SessionDir::open(&config.session_dir, config.durability)?);
-        let overlay = match config.overlay {
-            true => Overlay::new(&config.home, dir.root(), config.durability),
-            false => Overlay::off(),
+        let dir = SessionDir::open(&config.session_dir, config.durability)?;
+        let (dir, overlay) = match config.overlay {
+            true => {
+                let overlay = Overlay::new(&config.home, dir.root(), config.durability);
+                (dir.with_cache(Arc::new(overlay.clone())), overlay)
+            }
+            false => (dir, Overlay::off()),
         };
+        let dir = Arc::new(dir);
         let services = Services {
             dir,
             overlay,
