@@ -8,7 +8,7 @@ use crate::{
     settings::{Place, resolve},
 };
 use serde_json::json;
-use std::io::Write;
+use std::{io::Write, time::Duration};
 use triplane_core::{Plane, plane::ConfigCount};
 use triplane_protocol::config::{AgentConfig, ConfigAction, ConfigVerb};
 
@@ -21,8 +21,14 @@ pub(crate) async fn run(args: ConfigArgs) -> Result<Exit, CommandError> {
     // No session is looked at, so no folder for them is made here.
     settings.plane.session_dir = Some(settings.home.join("sessions"));
     let plane = home::open(&settings)?;
-    match args.command {
-        ConfigCommand::List { agent, dir, json } => list(&plane, agent.as_deref(), dir.as_deref(), json).await,
+    let done = carry_out(&plane, args.command).await;
+    plane.shutdown(Duration::ZERO).await;
+    done
+}
+
+async fn carry_out(plane: &Plane, command: ConfigCommand) -> Result<Exit, CommandError> {
+    match command {
+        ConfigCommand::List { agent, dir, json } => list(plane, agent.as_deref(), dir.as_deref(), json).await,
         ConfigCommand::Show { agent, dir, json } => {
             let config = plane.config_get(&agent, dir.as_deref()).await?;
             if json {

@@ -2,8 +2,8 @@
 
 #[cfg(any(feature = "mcp", feature = "lsp"))]
 use crate::servers;
-use crate::{exit::CommandError, foreign, models, models::Known, settings::Settings};
-use std::sync::Arc;
+use crate::{drivers, exit::CommandError, foreign, homes::Homes, models, models::Known, settings::Settings};
+use std::{ffi::OsString, sync::Arc};
 use triplane_core::{Plane, agent::Agent};
 use triplane_native::{Extensions, Models, NativeAgent, NativeConfig, sandbox::SandboxMode, tools::Helpers};
 use triplane_protocol::larik::{Provider, Sandbox};
@@ -33,15 +33,25 @@ fn agents_with(settings: &Settings, helpers: Helpers) -> Result<Vec<Arc<dyn Agen
         models,
         fallbacks,
         hidden,
-        shim,
+        shim: shim.clone(),
         extensions,
         sandbox: settings.sandbox_config(),
         fetch_private: settings.fetch_private(),
         helpers,
     });
     let mut agents: Vec<Arc<dyn Agent>> = vec![Arc::new(native)];
-    agents.extend(foreign::agents(settings));
+    // Without a home directory there are no settings either, so this stands in for none.
+    let user = settings.place.user_home.clone().unwrap_or_else(|| settings.home.clone());
+    let homes = Homes::new(user, &variable);
+    agents.extend(foreign::agents(settings, &homes));
+    let taken: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
+    agents.extend(drivers::agents(settings, &homes, shim.as_deref(), &taken));
     Ok(agents)
+}
+
+/// A variable that is set and not empty.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Opens the plane that `settings` ask for. Starts no agent. Errors: a directory that cannot be made or is not ours.

@@ -1,9 +1,11 @@
 //! What can be typed: the commands, their flags and their help. Parses, decides nothing.
 //! Invariant: a flag that a settings file may give is an `Option` here (or an empty list), so that its absence can be told.
 
+mod conformance;
 mod flags;
 mod parse;
 
+pub(crate) use conformance::{ConformanceArgs, ReportKind};
 #[cfg(test)]
 pub(crate) use flags::DurabilityFlag;
 pub(crate) use flags::{Disconnect, PlaneFlags, SandboxFlag, ServeFlags, Transport};
@@ -11,6 +13,7 @@ pub(crate) use parse::parse;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use triplane_protocol::SessionId;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -99,7 +102,7 @@ pub(crate) enum Command {
     /// Runs one prompt in the current directory and streams it to the terminal
     #[command(after_help = PROMPT_EXAMPLES)]
     Prompt(PromptArgs),
-    /// Lists and shows stored sessions
+    /// Lists, shows, moves and deletes stored sessions
     Sessions(SessionsArgs),
     /// Counts, shows and copies the config of agents: instructions, rules, commands, skills, MCP servers
     #[command(after_help = CONFIG_EXAMPLES)]
@@ -115,6 +118,9 @@ pub(crate) enum Command {
     /// Serves the scripted model on loopback, as OpenAI, Anthropic, Gemini and Ollama do, until SIGINT or SIGTERM
     #[command(after_help = SCRIPT_MODEL_EXAMPLES)]
     ScriptModel(ScriptModelArgs),
+    /// Judges a server of a wire, this one or anybody's, clause by clause
+    #[command(after_help = conformance::HELP)]
+    Conformance(ConformanceArgs),
 }
 
 /// Flags of `serve`.
@@ -159,6 +165,9 @@ pub(crate) enum SessionsCommand {
         /// At most so many
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
+        /// Of every directory and every agent's own store too
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         plane: PlaneFlags,
     },
@@ -173,6 +182,59 @@ pub(crate) enum SessionsCommand {
         #[command(flatten)]
         plane: PlaneFlags,
     },
+    /// Prints one session as JSON, for `import`
+    Export {
+        /// Its id
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+        /// The agent that owns it, when several have one of this id
+        #[arg(long, value_name = "AGENT")]
+        from: Option<String>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Writes an exported session into an agent's store; prints its id, and on stderr what the store cannot hold
+    Import {
+        /// The file; `-` reads stdin
+        file: PathBuf,
+        /// The agent whose store it goes to
+        #[arg(long, value_name = "AGENT")]
+        to: String,
+        /// Its id there [default: a fresh one]
+        #[arg(long, value_parser = session_id)]
+        id: Option<SessionId>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Copies a session into another agent's store; prints its id, and on stderr what the store cannot hold
+    Convert {
+        /// Its id
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+        /// The agent whose store gets the copy
+        #[arg(long, value_name = "AGENT")]
+        to: String,
+        /// The agent that owns it, when several have one of this id
+        #[arg(long, value_name = "AGENT")]
+        from: Option<String>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Deletes one session from the store that owns it
+    Delete {
+        /// Its id
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+        /// The agent that owns it, when several have one of this id
+        #[arg(long, value_name = "AGENT")]
+        from: Option<String>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+}
+
+fn session_id(text: &str) -> Result<SessionId, &'static str> {
+    SessionId::parse(text)
 }
 
 /// Flags of `config`.

@@ -32,7 +32,7 @@ fn is_read(table: &str) -> bool {
 }
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
-const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "agents", "sandbox"];
+const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "sandbox", "agents"];
 
 /// Settings files are written by hand; a larger one is a mistake (a device, a log).
 const FILE_BYTES: u64 = 1 << 20;
@@ -53,8 +53,8 @@ pub(crate) struct FileSettings {
     pub(crate) serve: ServeFlags,
     pub(crate) models: ModelSettings,
     pub(crate) servers: ServerSettings,
-    pub(crate) sandbox: SandboxTable,
     pub(crate) agents: AgentSettings,
+    pub(crate) sandbox: SandboxTable,
     /// Tables that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -135,13 +135,13 @@ impl FileSettings {
             let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == name);
             at(key.map_or(0, |key| key.span().start), what)
         })?;
-        let SandboxSection { sandbox } = section(text).map_err(wrong)?;
-        plane.sandbox = sandbox.mode;
         let agents: AgentSettings = section(text).map_err(wrong)?;
         agents.check().map_err(|what| {
             let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == "agents");
             at(key.map_or(0, |key| key.span().start), what)
         })?;
+        let SandboxSection { sandbox } = section(text).map_err(wrong)?;
+        plane.sandbox = sandbox.mode;
         plane.home = plane.home.map(|path| beside(file, path));
         plane.session_dir = plane.session_dir.map(|path| beside(file, path));
         Ok(Self {

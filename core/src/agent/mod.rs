@@ -168,6 +168,9 @@ pub trait Agent: Send + Sync {
 
     /// Makes a session live. Starts nothing that a run does not need.
     async fn open(&self, open: Open) -> Result<Box<dyn LiveAgent>, PlaneError>;
+
+    /// Lets go of everything that its sessions share, processes among it; once, when the plane has shut down.
+    async fn close(&self) {}
 }
 
 /// One live session of an agent. Owned by the session's task: one call at a time.

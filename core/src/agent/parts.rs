@@ -71,4 +71,10 @@ impl Agent for Parts {
             None => Err(PlaneError::Unavailable(format!("agent `{}` cannot run prompts here", self.id))),
         }
     }
+
+    async fn close(&self) {
+        if let Some(runner) = &self.runner {
+            runner.close().await;
+        }
+    }
 }

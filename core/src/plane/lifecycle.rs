@@ -1,7 +1,7 @@
 //! How sessions become live and cease to be.
 //! Invariant: after shutdown has begun nobody comes into the live map, however far an open in mid-I/O was. Clause: L13.
 
-use super::{Attach, Attached, Created, Hold, Plane, SessionDetail, holds::Room};
+use super::{Attach, Attached, Created, Hold, Plane, SessionDetail, foreign::Owner, holds::Room};
 use crate::{
     PlaneError,
     agent::{Agent, NoAgent, Settings},
@@ -25,6 +25,9 @@ use triplane_protocol::{
 
 /// How long shutdown waits for sessions that were told to end at once.
 const END_GRACE: Duration = Duration::from_secs(10);
+
+/// How long shutdown waits for agents to let go of their processes.
+const AGENT_GRACE: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether another process took a session over.
 const TAKEOVER_WATCH: Duration = Duration::from_millis(400);
@@ -52,6 +55,7 @@ impl Plane {
     pub async fn create(&self, hold: &Hold, created: Created) -> Result<SessionDetail, PlaneError> {
         self.open_for_work()?;
         let agent = self.agent(created.agent.as_deref())?;
+        agent.learn().await;
         let (settings, fell_back) = self.choose(&*agent, &created.settings, &created.fallbacks)?;
         let cwd = self.cwd(created.cwd)?;
         let room = self.make_room(hold).await?;
@@ -133,15 +137,19 @@ impl Plane {
             }
             return Ok(Attached { session: self.get(id).await?, read_only: false });
         }
-        if !self.dir().exists(id) {
-            return Err(PlaneError::no_session(id));
+        if let Owner::Foreign(foreign) = self.owner(id, attach.agent.as_deref()).await? {
+            return Ok(Attached { session: self.foreign_detail(&foreign, id).await?, read_only: true });
         }
         let stored = self.stored(id).await?;
         let owner = stored.history.header().map(|header| header.agent.clone());
-        let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| {
-            let agent = agent.descriptor();
-            agent.can.prompt || agent.id == NoAgent::NAME
-        });
+        let runs_here = match self.agent(owner.as_deref()) {
+            Ok(agent) => {
+                agent.learn().await;
+                let agent = agent.descriptor();
+                agent.can.prompt || agent.id == NoAgent::NAME
+            }
+            Err(_) => false,
+        };
         if !runs_here {
             return Ok(Attached { session: self.get(id).await?, read_only: true });
         }
@@ -325,6 +333,15 @@ impl Plane {
         };
         if tokio::time::timeout(grace + END_GRACE, all).await.is_err() {
             tracing::error!("some sessions did not end in time");
+        }
+        let mut closing = tokio::task::JoinSet::new();
+        for agent in &self.inner.agents {
+            let agent = agent.clone();
+            closing.spawn(async move { agent.close().await });
+        }
+        let agents = async { while closing.join_next().await.is_some() {} };
+        if tokio::time::timeout(AGENT_GRACE, agents).await.is_err() {
+            tracing::error!("some agents did not end in time");
         }
         *closed = true;
     }

@@ -27,8 +27,5 @@ const fn row(
 pub const NO_BREAK: &[(&str, &str, &str)] = &[
     ("C02", "http", "speaks of the JSON-RPC wires"),
     ("C11", "http", "has a permission method, so somebody can always answer"),
-    ("S19", "stdio", "pending: its rows are not built"),
-    ("S20", "stdio", "pending: its rows are not built"),
-    ("S31", "stdio", "pending: drivers"),
     ("S32", "stdio", "pending: drivers"),
 ];

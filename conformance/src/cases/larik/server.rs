@@ -28,8 +28,8 @@ cases! {
     "c03-every-refusal-has-the-shape" on HTTP [C03, H27] => refusals;
     "h27-head-limits" on HTTP [H27, C05] => head_limits;
     "h27-keep-alive-and-pipelining" on HTTP [H27] => pipelining;
-    "h27-smuggled-requests-are-not-run" on HTTP [H27, C05] needs [Process] => smuggled;
-    "h27-a-short-body-runs-nothing" on HTTP [H27, C05] needs [Process] => short_body;
+    "h27-smuggled-requests-are-not-run" on HTTP [H27, C05] needs [Fresh] => smuggled;
+    "h27-a-short-body-runs-nothing" on HTTP [H27, C05] needs [Fresh] => short_body;
     "h27-answers-say-what-they-are" on HTTP [H27] => hygiene;
 }
 

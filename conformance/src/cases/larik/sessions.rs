@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 cases! {
     "h06-list-shows-loaded-and-busy" on HTTP [H06] needs [Script] => loaded_and_busy;
-    "h06-pages" on HTTP [H06, C13] needs [Process] => pages;
+    "h06-pages" on HTTP [H06, C13] needs [Fresh] => pages;
     "h06-bad-pages-are-400" on HTTP [H06, C04] => bad_pages;
     "h07-create-takes-settings" on HTTP [H07] => create_settings;
-    "h07-unknown-settings-make-nothing" on HTTP [H07, C03] needs [Process] => unknown_settings;
+    "h07-unknown-settings-make-nothing" on HTTP [H07, C03] needs [Fresh] => unknown_settings;
     "h07-resume-loads-under-its-own-id" on HTTP [H07] needs [Script] => resume_loads;
     "h07-continue-loads-the-newest" on HTTP [H07, C13] needs [Script] => continue_newest;
     "h07-resume-and-continue-of-nothing" on HTTP [H07] needs [Process] => resume_nothing;

@@ -1,7 +1,9 @@
 //! sepia: JSON-RPC, a line each, over stdio.
 
 pub mod config;
+pub mod drivers;
 pub mod feed;
+pub mod foreign;
 pub mod framing;
 pub mod history;
 pub mod live;
@@ -35,8 +37,10 @@ pub const FILES: &[&[Case]] = &[
     mirror::CASES,
     history::CASES,
     stored::CASES,
+    foreign::CASES,
     overlay::CASES,
     config::CASES,
+    drivers::CASES,
     process::CASES,
 ];
 
