@@ -27,7 +27,9 @@ impl Plane {
         if !agent.can.prompt {
             return Err(match agent.installed || agent.id == NoAgent::NAME {
                 true => PlaneError::NoAgent,
-                false => PlaneError::Unavailable(format!("{} is not installed here (agent `{}`)", agent.name, agent.id)),
+                false => {
+                    PlaneError::Unavailable(format!("{} is not installed here (agent `{}`)", agent.name, agent.id))
+                }
             });
         }
         self.check_parts(&prompt.parts)?;
