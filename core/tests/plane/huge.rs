@@ -40,13 +40,13 @@ async fn pc18_a_history_of_200_000_records_is_paged_within_bounds() {
     // However much is asked for, a page has no more than it may, and pages join.
     let (mut before, mut count, mut pages) = (None, 0, 0);
     while pages < 20 {
-        let page = soon(bed.plane.history(&id, Some(usize::MAX), before.as_ref())).await.unwrap();
+        let page = soon(bed.plane.history(&id, None, Some(usize::MAX), before.as_ref())).await.unwrap();
         let bytes: usize = page.messages.iter().map(|message| serde_json::to_vec(message).unwrap().len()).sum();
         assert!(page.messages.len() <= limits.history_limit && bytes <= limits.history_bytes);
         (count, pages, before) = (count + page.messages.len(), pages + 1, page.before);
     }
     assert_eq!(before, Some(format!("m{}", RECORDS - count).into()));
-    let start = soon(bed.plane.history(&id, None, Some(&"m9".into()))).await.unwrap();
+    let start = soon(bed.plane.history(&id, None, None, Some(&"m9".into()))).await.unwrap();
     assert_eq!((start.messages.len(), start.before), (9, None));
     assert_eq!(bed.run(&id, "next").await.reply, "next");
 }
