@@ -2,9 +2,12 @@
 
 use super::super::{Committer, Durability, SessionDir, spool_read};
 use super::*;
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    fs,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use triplane_protocol::SessionId;
 
