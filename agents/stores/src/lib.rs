@@ -11,10 +11,21 @@
 
 mod build;
 mod claude;
+mod cline;
+mod codex;
+mod copilot;
+mod cursor;
+mod devin;
 mod files;
 mod flat;
+mod gemini;
+mod google;
 mod ids;
+mod kimi;
+mod opencode;
 pub mod places;
+mod qwen;
+mod tasks;
 mod threaded;
 mod time;
 mod tree;

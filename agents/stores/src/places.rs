@@ -1,7 +1,10 @@
 //! The table of agents with stores: their names, where their sessions lie, and the variables that say otherwise. Clause: S31.
 //! `TRIPLANE_…` goes before `SEPIA_…`, and both before the agent's own variable and its default.
 
-use crate::{claude::Claude, threaded::Threaded, tree::Tree};
+use crate::{
+    claude::Claude, cline::Cline, codex::Codex, copilot::Copilot, cursor::Cursor, devin::Devin, gemini::Gemini,
+    kimi::Kimi, opencode::Opencode, qwen::Qwen, threaded::Threaded, tree::Tree,
+};
 use std::{path::PathBuf, sync::Arc};
 use triplane_core::agent::SessionStore;
 
@@ -10,6 +13,24 @@ use triplane_core::agent::SessionStore;
 pub enum Kind {
     /// Claude Code.
     Claude,
+    /// Codex.
+    Codex,
+    /// opencode.
+    Opencode,
+    /// Gemini CLI.
+    Gemini,
+    /// Qwen Code.
+    Qwen,
+    /// Kimi Code.
+    Kimi,
+    /// Cline.
+    Cline,
+    /// Copilot CLI.
+    Copilot,
+    /// Cursor's command.
+    Cursor,
+    /// Devin.
+    Devin,
 }
 
 /// One row of the table.
@@ -29,15 +50,98 @@ struct Row {
     write: bool,
 }
 
-const ROWS: &[Row] = &[Row {
-    kind: Kind::Claude,
-    id: "claude",
-    name: "Claude Code",
-    variable: "CLAUDE_DIR",
-    own: &[("CLAUDE_CONFIG_DIR", "")],
-    default: ".claude",
-    write: true,
-}];
+const ROWS: &[Row] = &[
+    Row {
+        kind: Kind::Claude,
+        id: "claude",
+        name: "Claude Code",
+        variable: "CLAUDE_DIR",
+        own: &[("CLAUDE_CONFIG_DIR", "")],
+        default: ".claude",
+        write: true,
+    },
+    Row {
+        kind: Kind::Codex,
+        id: "codex",
+        name: "Codex",
+        variable: "CODEX_DIR",
+        own: &[("CODEX_HOME", "")],
+        default: ".codex",
+        write: true,
+    },
+    Row {
+        kind: Kind::Opencode,
+        id: "opencode",
+        name: "opencode",
+        variable: "OPENCODE_DIR",
+        own: &[("XDG_DATA_HOME", "opencode")],
+        default: ".local/share/opencode",
+        write: true,
+    },
+    Row {
+        kind: Kind::Gemini,
+        id: "gemini",
+        name: "Gemini CLI",
+        variable: "GEMINI_DIR",
+        own: &[],
+        default: ".gemini",
+        write: true,
+    },
+    Row {
+        kind: Kind::Qwen,
+        id: "qwen",
+        name: "Qwen Code",
+        variable: "QWEN_DIR",
+        own: &[],
+        default: ".qwen",
+        write: true,
+    },
+    Row {
+        kind: Kind::Kimi,
+        id: "kimi",
+        name: "Kimi Code",
+        variable: "KIMI_DIR",
+        own: &[],
+        default: ".kimi-code",
+        write: true,
+    },
+    Row {
+        kind: Kind::Cline,
+        id: "cline",
+        name: "Cline",
+        variable: "CLINE_DIR",
+        own: &[],
+        default: ".cline",
+        write: true,
+    },
+    Row {
+        kind: Kind::Copilot,
+        id: "copilot",
+        name: "Copilot CLI",
+        variable: "COPILOT_DIR",
+        own: &[],
+        default: ".copilot",
+        write: true,
+    },
+    Row {
+        kind: Kind::Cursor,
+        id: "cursor",
+        name: "Cursor",
+        variable: "CURSOR_DIR",
+        own: &[],
+        default: ".cursor",
+        write: false,
+    },
+    Row {
+        kind: Kind::Devin,
+        id: "devin",
+        name: "Devin",
+        variable: "DEVIN_DB",
+        own: &[("XDG_DATA_HOME", "devin/cli/sessions.db")],
+        default: ".local/share/devin/cli/sessions.db",
+        write: false,
+    },
+];
 
 impl Kind {
     /// Every agent of the table.
@@ -89,6 +193,18 @@ impl Places<'_> {
         let dir = self.of(kind);
         match kind {
             Kind::Claude => Arc::new(Threaded(Arc::new(Tree::new(Claude { dir })))),
+            Kind::Codex => Arc::new(Threaded(Arc::new(Tree::new(Codex::new(dir))))),
+            Kind::Opencode => Arc::new(Threaded(Arc::new(Opencode { path: dir.join("opencode.db") }))),
+            Kind::Gemini => Arc::new(Threaded(Arc::new(Tree::new(Gemini { dir })))),
+            Kind::Qwen => Arc::new(Threaded(Arc::new(Tree::new(Qwen { dir })))),
+            Kind::Kimi => Arc::new(Threaded(Arc::new(Tree::new(Kimi { dir })))),
+            Kind::Cline => {
+                let editor = self.home.join(".config/Code/User/globalStorage/saoudrizwan.claude-dev");
+                Arc::new(Threaded(Arc::new(Cline::new(&dir, vec![editor]))))
+            }
+            Kind::Copilot => Arc::new(Threaded(Arc::new(Tree::new(Copilot { dir })))),
+            Kind::Cursor => Arc::new(Threaded(Arc::new(Tree::new(Cursor { dir })))),
+            Kind::Devin => Arc::new(Threaded(Arc::new(Devin { path: dir }))),
         }
     }
 }
@@ -96,6 +212,12 @@ impl Places<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kind_has_its_row() {
+        assert_eq!(Kind::all().count(), 10);
+        assert!(Kind::all().all(|kind| kind.row().kind == kind));
+    }
 
     #[test]
     fn our_variables_go_before_the_agents_own() {
