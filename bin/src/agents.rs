@@ -12,12 +12,19 @@ use std::io::Write;
 use triplane_core::agent::{Capabilities, Descriptor};
 
 /// Lists the agents of this build.
-pub(crate) fn run(args: &AgentsArgs) -> Result<Exit, CommandError> {
+pub(crate) async fn run(args: AgentsArgs) -> Result<Exit, CommandError> {
     let printing = || CommandError::io("printing");
     let settings = resolve(Place::here()?, PlaneFlags::default(), ServeFlags::default())?;
     let mut stdout = anstream::stdout();
-    for agent in home::agents(&settings)?.iter().map(|agent| (agent.descriptor(), agent.default_model())) {
-        let (descriptor, model) = agent;
+    let agents = home::agents(&settings)?;
+    let mut asked = tokio::task::JoinSet::new();
+    for agent in agents.clone() {
+        asked.spawn(async move { agent.learn().await });
+    }
+    while asked.join_next().await.is_some() {}
+    for agent in agents {
+        let (descriptor, model) = (agent.descriptor(), agent.default_model());
+        agent.close().await;
         if args.json {
             json_line(&row(&descriptor, &model)).map_err(printing())?;
         } else {

@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Failed,
     /// Cancelled from the keyboard.
     Cancelled,
+    /// A command with codes of its own; its help tells them.
+    Code(u8),
 }
 
 /// Why a command could not do its work.
@@ -66,6 +68,7 @@ pub(crate) fn code(result: Result<Exit, CommandError>) -> ExitCode {
         Ok(Exit::Done) => ExitCode::SUCCESS,
         Ok(Exit::Failed) => ExitCode::FAILURE,
         Ok(Exit::Cancelled) => ExitCode::from(130),
+        Ok(Exit::Code(code)) => ExitCode::from(code),
         Err(error) if error.reader_left() => ExitCode::SUCCESS,
         Err(error) => {
             let mut text = error.to_string();

@@ -4,15 +4,24 @@
 
 mod agents;
 mod cli;
+mod config;
+mod conformance;
+mod drivers;
 mod exit;
+mod foreign;
 mod home;
+mod homes;
 mod log;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod models;
 mod plain;
 mod prompt;
 mod schema;
 mod script_model;
 mod serve;
+#[cfg(any(feature = "mcp", feature = "lsp"))]
+mod servers;
 mod sessions;
 mod settings;
 mod signals;
@@ -48,9 +57,13 @@ fn run(command: Command) -> Result<Exit, CommandError> {
         }
         Command::Prompt(args) => finish(one_thread()?, prompt::run(args)),
         Command::Sessions(args) => finish(one_thread()?, sessions::run(args)),
-        Command::Agents(args) => agents::run(&args),
+        Command::Config(args) => finish(one_thread()?, config::run(args)),
+        Command::Agents(args) => finish(one_thread()?, agents::run(args)),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => finish(one_thread()?, mcp::run(args)),
         Command::Schema(args) => schema::run(&args),
         Command::ScriptModel(args) => finish(one_thread()?, script_model::run(args)),
+        Command::Conformance(args) => finish(two_workers()?, conformance::run(args)),
     }
 }
 

@@ -89,6 +89,7 @@ impl Serving {
         config.port = flags.port.unwrap_or(config.port);
         config.max_session_bags = flags.max_session_bags.map_or(config.max_session_bags, std::num::NonZeroUsize::get);
         config.limits.drain = DRAIN;
+        config.limits.stall = self.stall().unwrap_or(config.limits.stall);
         config
     }
 
@@ -102,12 +103,21 @@ impl Serving {
             info: ServerInfo {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 providers: home::providers(&self.settings)?,
-                sandbox: home::sandbox(),
+                sandbox: home::sandbox(&self.settings),
                 node: larik::Node { id: node.id.clone(), name: node.name.clone() },
                 transports: self.transports.iter().map(|transport| transport.name().to_owned()).collect(),
             },
-            limits: HttpLimits { drain: DRAIN, ..HttpLimits::default() },
+            limits: HttpLimits {
+                drain: DRAIN,
+                stall_timeout: self.stall().unwrap_or(HttpLimits::default().stall_timeout),
+                ..HttpLimits::default()
+            },
         })
+    }
+
+    /// How long a client may take nothing. Clause: C14.
+    fn stall(&self) -> Option<Duration> {
+        self.settings.serve.stall_timeout_ms.map(Duration::from_millis)
     }
 
     /// The stdio wire's config; `listeners` are the ready lines of the others. Clause: S04.

@@ -4,12 +4,13 @@
 use crate::{
     client::http::Response,
     json::Json,
+    lacks::Lacks,
     verdict::{Blame, Outcome, Stop, shorten},
 };
 use jsonschema::Validator;
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 use triplane_protocol::{
     ErrorCode,
     rest::{Kind, RestRow},
@@ -50,10 +51,11 @@ fn known(code: &str) -> Option<ErrorCode> {
 }
 
 /// The table of a JSON-RPC wire.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RpcBook {
-    methods: HashMap<&'static str, RpcEntry>,
-    notifications: HashMap<&'static str, Validator>,
+    methods: Arc<HashMap<&'static str, RpcEntry>>,
+    notifications: Arc<HashMap<&'static str, Validator>>,
+    lacks: Arc<Lacks>,
 }
 
 #[derive(Debug)]
@@ -65,14 +67,38 @@ struct RpcEntry {
 impl RpcBook {
     /// Compiles the schemas of a table.
     pub fn new(rows: &'static [Row], notifications: &'static [Notification]) -> Outcome<Self> {
-        let mut book = Self::default();
+        let (mut methods, mut declared) = (HashMap::new(), HashMap::new());
         for row in rows {
-            book.methods.insert(row.name, RpcEntry { row, result: validator(row.result)? });
+            methods.insert(row.name, RpcEntry { row, result: validator(row.result)? });
         }
         for notification in notifications {
-            book.notifications.insert(notification.name, validator(notification.params)?);
+            declared.insert(notification.name, validator(notification.params)?);
         }
-        Ok(book)
+        Ok(Self { methods: Arc::new(methods), notifications: Arc::new(declared), lacks: Arc::default() })
+    }
+
+    /// The same table for a server that does not have all of it.
+    #[must_use]
+    pub fn with_lacks(&self, lacks: &Arc<Lacks>) -> Self {
+        Self { lacks: lacks.clone(), ..self.clone() }
+    }
+
+    /// Skips the case if this text is a request whose method the server lacks.
+    pub fn may_send(&self, text: &str) -> Outcome {
+        if self.lacks.is_empty() {
+            return Ok(());
+        }
+        let request: Option<Value> = serde_json::from_str(text).ok();
+        let method = request.as_ref().and_then(|request| request.get("method")).and_then(Value::as_str);
+        method.map_or(Ok(()), |method| self.lacks.method(method))
+    }
+
+    /// Skips the case if an error says that the server lacks what was asked for.
+    pub fn lacking(&self, code: Option<&str>, message: &str) -> Outcome {
+        if self.lacks.by_answer && code == Some(ErrorCode::Unsupported.as_str()) {
+            return Err(Stop::skip(format!("the server says that it lacks this: {}", shorten(message))));
+        }
+        Ok(())
     }
 
     /// Holds a result against its row.
@@ -117,8 +143,8 @@ impl RpcBook {
             });
         };
         let Some(RpcEntry { row, .. }) = entry else { return Ok(()) };
-        let declared =
-            EVERYWHERE.contains(&code) || row.errors.contains(&code) || (!row.built && code == ErrorCode::Unsupported);
+        let lacking = code == ErrorCode::Unsupported && (!row.built || self.lacks.by_answer);
+        let declared = EVERYWHERE.contains(&code) || row.errors.contains(&code) || lacking;
         if declared {
             return Ok(());
         }
@@ -127,10 +153,11 @@ impl RpcBook {
 }
 
 /// The table of larik.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct HttpBook {
-    rows: Vec<HttpEntry>,
-    event: Option<Validator>,
+    rows: Arc<Vec<HttpEntry>>,
+    event: Option<Arc<Validator>>,
+    lacks: Arc<Lacks>,
 }
 
 #[derive(Debug)]
@@ -142,7 +169,7 @@ struct HttpEntry {
 impl HttpBook {
     /// Compiles the schemas of a table.
     pub fn new(rows: &'static [RestRow]) -> Outcome<Self> {
-        let mut book = Self::default();
+        let (mut entries, mut event) = (Vec::new(), None);
         for row in rows {
             let mut success = Vec::new();
             for one in row.success {
@@ -150,11 +177,22 @@ impl HttpBook {
                 success.push((one.status, json.then(|| validator(one.schema)).transpose()?));
             }
             if row.kind == Kind::Stream {
-                book.event = success.pop().and_then(|(_, validator)| validator);
+                event = success.pop().and_then(|(_, validator)| validator).map(Arc::new);
             }
-            book.rows.push(HttpEntry { row, success });
+            entries.push(HttpEntry { row, success });
         }
-        Ok(book)
+        Ok(Self { rows: Arc::new(entries), event, lacks: Arc::default() })
+    }
+
+    /// The same table for a server that does not have all of it.
+    #[must_use]
+    pub fn with_lacks(&self, lacks: &Arc<Lacks>) -> Self {
+        Self { lacks: lacks.clone(), ..self.clone() }
+    }
+
+    /// Skips the case if the server lacks the operation.
+    pub fn may_call(&self, verb: &str, path: &str) -> Outcome {
+        self.lacks.path(verb, path)
     }
 
     /// Holds a response against its row, or, where no row fits, an error against C03.
@@ -163,6 +201,9 @@ impl HttpBook {
             return Ok(());
         }
         let entry = self.rows.iter().find(|entry| entry.row.verb.as_str() == method && fits(entry.row.path, path));
+        if self.lacks.by_answer && response.status == ErrorCode::Unsupported.http() {
+            return Err(Stop::skip(format!("the server says that it lacks this: {response}")));
+        }
         if response.status >= 400 {
             return error(entry.map(|entry| entry.row), response);
         }
@@ -256,6 +297,43 @@ mod tests {
         }
         assert!(book.error(Some("sum"), &json!({"code": -32000, "message": "x"})).is_err());
         assert_eq!(book.error(Some("other"), &json!({"code": -32601, "message": "x"})), Ok(()));
+    }
+
+    /// No row of any wire takes just anything: what has the wrong type is refused, and so is what nobody declared.
+    #[test]
+    fn every_row_of_every_wire_bites() {
+        use triplane_protocol::{larik, lich, sepia};
+        let wrong = json!({"id": [], "session_id": 1, "status": {}, "subscribed": "x", "type": 1});
+        for (rows, notifications) in [(lich::ROWS, lich::NOTIFICATIONS), (sepia::ROWS, sepia::NOTIFICATIONS)] {
+            let book = RpcBook::new(rows, notifications).unwrap();
+            for row in rows {
+                assert!(book.result(row.name, &json!(7)).is_err(), "{} takes a number", row.name);
+                assert!(book.error(Some(row.name), &error_object(-32000, "timeout")).is_err(), "{}", row.name);
+            }
+            for notification in notifications {
+                assert!(book.notification(notification.name, &wrong).is_err(), "{}", notification.name);
+            }
+            assert!(book.notification("nobody.declared", &json!({})).is_err());
+        }
+        let book = HttpBook::new(larik::ROWS).unwrap();
+        assert!(book.event(&wrong).is_err());
+        let response = |status, body: &str| Response {
+            to: String::new(),
+            status,
+            headers: vec![("content-type".into(), "application/json".into())],
+            body: body.into(),
+        };
+        for row in larik::ROWS.iter().filter(|row| matches!(row.kind, Kind::Call | Kind::Public)) {
+            let path: String = row.path.replace(['{', '}'], "");
+            let check = |status, body| book.check(row.verb.as_str(), &path, &response(status, body));
+            let refusal = r#"{"error":{"code":"upgrade_required","message":"x"}}"#;
+            assert!(check(206, "{}").is_err(), "{path}: a status of no row");
+            assert!(check(426, refusal).is_err(), "{path}: a code of no row");
+            let json = row.success.iter().find(|success| success.status != 204);
+            if let Some(success) = json {
+                assert!(check(success.status, "7").is_err(), "{} {path} takes a number", row.verb.as_str());
+            }
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ impl fmt::Display for Wire {
 pub enum Need {
     /// The server is started by the runner: flags, environment, signals, restarts.
     Process,
+    /// The server has no sessions but those that the case makes.
+    Fresh,
     /// The session directory can be read and written.
     Files,
     /// More than some seconds; run only when asked for.

@@ -11,20 +11,22 @@ use crate::{
         ws::WsAddr,
     },
     json::Json,
+    lacks::Lacks,
     runner::Options,
     target::{
         Launch, Server, Target,
-        server::{Failed, Trail, foreign},
+        foreign::Foreign,
+        server::{Failed, Trail},
     },
     verdict::{Outcome, Stop},
 };
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    process::ExitStatus,
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::process::Child;
 use triplane_protocol::{larik, lich, sepia};
 
 /// The tables of the three wires, compiled once a process.
@@ -45,6 +47,15 @@ impl Books {
         BOOKS.get_or_init(Self::load).clone()
     }
 
+    /// The same tables for a server that does not have all of them.
+    fn with_lacks(&self, lacks: &Arc<Lacks>) -> Self {
+        Self {
+            lich: Arc::new(self.lich.with_lacks(lacks)),
+            larik: Arc::new(self.larik.with_lacks(lacks)),
+            sepia: Arc::new(self.sepia.with_lacks(lacks)),
+        }
+    }
+
     fn load() -> Outcome<Self> {
         Ok(Self {
             lich: Arc::new(RpcBook::new(lich::ROWS, lich::NOTIFICATIONS)?),
@@ -53,6 +64,9 @@ impl Books {
         })
     }
 }
+
+/// The flags of a server whose tools never ask.
+const BYPASS: [&str; 2] = ["--mode", "bypass"];
 
 /// What a case is given.
 #[derive(Debug)]
@@ -75,7 +89,7 @@ impl Ctx {
             wire,
             options: options.clone(),
             target: target.clone(),
-            books: Books::get()?,
+            books: Books::get()?.with_lacks(&options.lacks),
             dir,
             trails: Vec::new(),
         };
@@ -122,11 +136,11 @@ impl Ctx {
 
     /// A server for the case's wire in which tools never ask.
     pub async fn serve_bypass(&mut self) -> Outcome<On> {
-        let launch = self.launch().args(["--mode", "bypass"]);
+        let launch = self.launch().args(BYPASS);
         self.start(&launch).await
     }
 
-    /// A server; a target that listens already is taken as it is.
+    /// A server. One that is not started by the runner is taken as it is, and only where no more than that is asked for.
     pub async fn start(&mut self, launch: &Launch) -> Outcome<On> {
         let mut on = On {
             server: None,
@@ -134,14 +148,35 @@ impl Ctx {
             wire: self.wire,
             books: self.books.clone(),
             deadline: self.options.deadline,
-            child: None,
+            work: self.work(),
+            foreign: None,
         };
-        if let Target::Spawn(program) = &self.target {
-            let server = Server::start(program, launch, self.options.deadline).await?;
-            self.trails.push(server.trail());
-            on.server = Some(server);
+        match &self.target {
+            Target::Spawn(program) => {
+                let server = Server::start(program, launch, self.options.deadline).await?;
+                self.trails.push(server.trail());
+                on.server = Some(server);
+            }
+            Target::Stdio(command) => {
+                self.taken_as_it_is(launch)?;
+                let foreign = Foreign::start(command, &self.work(), &self.home(), self.options.deadline)?;
+                self.trails.push(foreign.trail());
+                on.foreign = Some(foreign);
+            }
+            Target::Ws { .. } | Target::Http { .. } => self.taken_as_it_is(launch)?,
         }
         Ok(on)
+    }
+
+    /// Skips the case if the server would have to be started in a certain way.
+    fn taken_as_it_is(&self, launch: &Launch) -> Outcome {
+        let bypass = self.options.bypass && launch.args == BYPASS;
+        let plain = (launch.args.is_empty() || bypass) && launch.env.is_empty() && launch.wires == [self.wire];
+        if plain {
+            return Ok(());
+        }
+        let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        Err(Stop::skip(format!("needs a server started with {}", args.join(" "))))
     }
 
     /// Starts a server that may rightly refuse to come up.
@@ -173,7 +208,8 @@ pub struct On {
     wire: Wire,
     books: Books,
     deadline: Duration,
-    child: Option<Child>,
+    work: PathBuf,
+    foreign: Option<Foreign>,
 }
 
 impl On {
@@ -223,14 +259,21 @@ impl On {
         Ok(Rpc::new(Pipe::Stdio(Box::new(lines)), self.books.sepia.clone(), self.deadline))
     }
 
-    fn lines(&mut self) -> Outcome<Lines> {
+    /// How a command of somebody else's ended, if it has, and what it said on stderr.
+    pub(crate) async fn last_words(&mut self) -> (Option<ExitStatus>, String) {
+        match &mut self.foreign {
+            Some(foreign) => foreign.ended(Duration::from_millis(500)).await,
+            None => (None, String::new()),
+        }
+    }
+
+    /// The pipes of the stdio wire.
+    pub(crate) fn lines(&mut self) -> Outcome<Lines> {
         if let Some(server) = &mut self.server {
             return server.take_pipes();
         }
-        let Target::Stdio(command) = &self.target else { return Err(Stop::skip("no sepia server")) };
-        let (child, lines) = foreign(command, self.deadline)?;
-        self.child = Some(child);
-        Ok(lines)
+        let foreign = self.foreign.as_mut().ok_or_else(|| Stop::skip("no sepia server"))?;
+        foreign.take_pipes()
     }
 
     /// Ends the case unless the token lets somebody in.
@@ -262,7 +305,7 @@ impl On {
             Wire::Ws => Box::new(LichFront::new(self.ws().await?, self.server.as_ref().map(Server::session_dir))),
             Wire::Http => Box::new(LarikFront::new(self.http()?)),
             Wire::Stdio => {
-                let cwd = self.server.as_ref().map_or_else(std::env::temp_dir, |server| server.cwd.clone());
+                let cwd = self.server.as_ref().map_or_else(|| self.work.clone(), |server| server.cwd.clone());
                 Box::new(SepiaFront::new(self.stdio()?, cwd))
             }
         })

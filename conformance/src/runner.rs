@@ -4,12 +4,13 @@
 use crate::{
     case::{Case, Need, Wire},
     ctx::Ctx,
+    lacks::{self, Lacks},
     target::{Target, process},
     verdict::{Outcome, Stop, Verdict},
 };
 use futures_util::FutureExt;
-use std::{panic::AssertUnwindSafe, time::Duration};
-use tokio::time::timeout;
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout};
 
 /// How cases are run.
 #[derive(Debug, Clone)]
@@ -20,11 +21,24 @@ pub struct Options {
     pub slow: bool,
     /// Whether the server is known to run the scripted model.
     pub script: bool,
+    /// Whether a server that the runner does not start itself has tools that never ask.
+    pub bypass: bool,
+    /// What the server does not have.
+    pub lacks: Arc<Lacks>,
+    /// When the cases must have ended, whatever they wait for.
+    pub end: Option<Instant>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(5), slow: false, script: true }
+        Self {
+            deadline: Duration::from_secs(5),
+            slow: false,
+            script: true,
+            bypass: false,
+            lacks: Arc::default(),
+            end: None,
+        }
     }
 }
 
@@ -45,6 +59,7 @@ pub async fn run(case: &Case, wire: Wire, target: &Target, options: &Options) ->
         Err(stop) => return verdict(case, stop, ""),
     };
     let limit = if case.needs.contains(&Need::Slow) { SLOW_CASE } else { CASE };
+    let limit = options.end.map_or(limit, |end| limit.min(end.saturating_duration_since(Instant::now())));
     let run = AssertUnwindSafe((case.run)(&mut ctx)).catch_unwind();
     let outcome = match timeout(limit, run).await {
         Ok(Ok(outcome)) => outcome,
@@ -57,6 +72,10 @@ pub async fn run(case: &Case, wire: Wire, target: &Target, options: &Options) ->
     };
     // The case's servers are gone now: they were the case's own, and dropped with it.
     let outcome = match outcome {
+        Ok(()) if !target.spawned() => {
+            ctx.trails().iter().for_each(|trail| process::clear(&trail.mark));
+            Ok(())
+        }
         Ok(()) => aftermath(&ctx).await,
         Err(stop) => Err(stop),
     };
@@ -74,12 +93,20 @@ fn unmet(case: &Case, wire: Wire, target: &Target, options: &Options) -> Option<
     if !target.speaks(wire) {
         return Some(format!("the target does not speak {wire}"));
     }
+    if let Some(clause) = case.clauses.iter().find(|clause| options.lacks.has(clause)) {
+        return Some(format!("the server lacks {clause}"));
+    }
     case.needs.iter().find_map(|need| match need {
         Need::Process if !target.spawned() => Some("needs a server process of its own".to_owned()),
+        Need::Fresh if !target.apart() => Some("needs a server without sessions".to_owned()),
         Need::Files if !target.spawned() => Some("needs the session directory".to_owned()),
-        Need::Slow if !options.slow => Some("slow; asked for with CONFORMANCE_SLOW=1".to_owned()),
-        Need::Script if !options.script => Some("needs the scripted model".to_owned()),
-        Need::Process | Need::Files | Need::Slow | Need::Script => None,
+        Need::Slow if !options.slow => {
+            Some("slow; asked for with --slow, or CONFORMANCE_SLOW=1 under cargo test".to_owned())
+        }
+        Need::Script if !options.script || options.lacks.has(lacks::SCRIPT) => {
+            Some("needs the scripted model".to_owned())
+        }
+        Need::Process | Need::Fresh | Need::Files | Need::Slow | Need::Script => None,
     })
 }
 

@@ -16,13 +16,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-core", &["triplane-protocol"]),
     ("triplane-script", &[]),
     ("triplane-endpoint", &["triplane-script"]),
+    ("triplane-acp", &["triplane-protocol", "triplane-core"]),
     ("triplane-native", &["triplane-protocol", "triplane-core", "triplane-script"]),
+    ("triplane-driver", &["triplane-protocol", "triplane-core"]),
+    ("triplane-config", &["triplane-protocol", "triplane-core"]),
     ("triplane-stores", &["triplane-protocol", "triplane-core"]),
     ("triplane-common", &["triplane-protocol", "triplane-core"]),
     ("triplane-ws", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-http", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-stdio", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-conformance", &["triplane-protocol", "triplane-script"]),
+    ("triplane-broken", &["triplane-conformance"]),
     ("triplane-bench", &["triplane-protocol"]),
 ];
 

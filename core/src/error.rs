@@ -69,6 +69,9 @@ pub enum PlaneError {
     /// The agent's process is gone.
     #[error("{0}")]
     Unavailable(String),
+    /// An agent's own store, config or process said so; its message is the cause. Clause: S28.
+    #[error("{0}")]
+    Agent(StoreFailure),
     /// The plane shuts down.
     #[error("the server is shutting down")]
     Closing,
@@ -105,6 +108,7 @@ impl PlaneError {
     /// The code that goes on the wire.
     pub const fn code(&self) -> ErrorCode {
         match self {
+            Self::Agent(failure) => failure.code,
             Self::NotFound { .. } => ErrorCode::NotFound,
             Self::Ambiguous(_) | Self::InStores { .. } => ErrorCode::Ambiguous,
             Self::Store { failure, .. } => failure.code,
@@ -125,6 +129,12 @@ impl PlaneError {
     }
 }
 
+impl From<StoreFailure> for PlaneError {
+    fn from(failure: StoreFailure) -> Self {
+        Self::Agent(failure)
+    }
+}
+
 impl From<PlaneError> for Failure {
     /// The client's text; the log gets the whole chain here, once.
     fn from(err: PlaneError) -> Self {
@@ -135,6 +145,11 @@ impl From<PlaneError> for Failure {
             PlaneError::Io { source, doing } => {
                 tracing::error!(error = %source, "{doing} failed");
                 failure.because(source)
+            }
+            PlaneError::Agent(StoreFailure { message, cause, .. }) => {
+                let cause = cause.unwrap_or(message);
+                tracing::warn!("{}: {cause}", failure.message);
+                failure.because(cause)
             }
             PlaneError::Internal(what) => {
                 tracing::error!("{what}");

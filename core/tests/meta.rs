@@ -1,6 +1,6 @@
 //! What people say of sessions, as the plane answers it: titles, pins, projects, a preferred model; and sessions that were created
 //! and never flushed. Clauses: S06, S14, S16, S17, S18, S28, C12, C13; faults: SL-12, SL-13.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 use async_trait::async_trait;
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -163,6 +163,7 @@ async fn sl13_s14_what_create_was_given_outlives_the_process_until_the_first_pro
         settings,
         fallbacks: vec!["m/second".into()],
         label: Some("label".into()),
+        parent: None,
         source: Some("test".into()),
     };
     let before = house.plane.create(&house.hold, created).await.unwrap();

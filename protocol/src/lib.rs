@@ -15,10 +15,12 @@
 //! - [`lich`]: the WebSocket wire.
 //! - [`larik`]: the HTTP wire.
 //! - [`sepia`]: the stdio wire.
+//! - [`driver`]: what driver processes speak.
 //! - [`schemas`], [`openapi`], [`openrpc`]: documents from the rows.
 
 pub mod code;
 pub mod config;
+pub mod driver;
 pub mod event;
 pub mod failure;
 pub mod id;

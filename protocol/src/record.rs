@@ -1,4 +1,5 @@
-//! The lines of a transcript, one record a line, by `type`. Readers keep the lines whose type they do not know. Clause: C15.
+//! The lines of a transcript, one record a line, by `type`. Readers keep the lines whose type they do not know, and the
+//! members that they do not know of lines that they do. Clause: C15.
 
 use crate::{
     MessageId, RunId, SessionId,
@@ -31,6 +32,12 @@ pub enum Record {
         /// Milliseconds since the epoch.
         #[serde(default)]
         at: i64,
+        /// The user message before it that is still to be answered: the model sees it after the summary.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<MessageId>,
+        /// Members that are not known here.
+        #[serde(flatten)]
+        extra: Extra,
     },
     /// The history goes back to `to`, or to its start.
     Rewind {
@@ -40,7 +47,14 @@ pub enum Record {
     /// What a file was before a tool changed it.
     Checkpoint(Checkpoint),
     /// Settings were changed.
-    Set(SettingsPatch),
+    Set {
+        /// What changed.
+        #[serde(flatten)]
+        patch: SettingsPatch,
+        /// Members that are not known here.
+        #[serde(flatten)]
+        extra: Extra,
+    },
     /// A run began or ended.
     Run {
         /// The run.
@@ -50,7 +64,39 @@ pub enum Record {
         /// Why it ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop: Option<Stop>,
+        /// Members that are not known here.
+        #[serde(flatten)]
+        extra: Extra,
     },
+}
+
+impl Record {
+    /// The history is empty from here on.
+    pub fn clear(id: MessageId, at: i64) -> Self {
+        let (why, extra) = (Boundary::Clear, Extra::new());
+        Self::Boundary { why, summary: None, id: Some(id), at, kept: None, extra }
+    }
+
+    /// From here on `summary` stands for the history; `kept` is still to be answered.
+    pub fn compact(summary: String, id: MessageId, at: i64, kept: Option<MessageId>) -> Self {
+        let (why, extra) = (Boundary::Compact, Extra::new());
+        Self::Boundary { why, summary: Some(summary), id: Some(id), at, kept, extra }
+    }
+
+    /// Settings were changed.
+    pub fn set(patch: SettingsPatch) -> Self {
+        Self::Set { patch, extra: Extra::new() }
+    }
+
+    /// A run began.
+    pub fn started(id: RunId) -> Self {
+        Self::Run { id, state: RunState::Started, stop: None, extra: Extra::new() }
+    }
+
+    /// A run ended.
+    pub fn ended(id: RunId, stop: Stop) -> Self {
+        Self::Run { id, state: RunState::Ended, stop: Some(stop), extra: Extra::new() }
+    }
 }
 
 /// The first record of a transcript.
@@ -92,6 +138,9 @@ pub struct Checkpoint {
     pub after: Option<String>,
     /// The user message whose run made the change.
     pub message: MessageId,
+    /// Members that are not known here.
+    #[serde(flatten)]
+    pub extra: Extra,
 }
 
 /// Whether a run begins or ends.

@@ -93,8 +93,8 @@ impl Scene {
 }
 
 /// The text without what agents add, and without the tags that they put round it.
-fn own_words(text: &str) -> String {
-    let mut text = text.to_owned();
+fn own_words(given: &str) -> String {
+    let mut text = given.to_owned();
     for tag in INJECTED {
         while let Some((from, to)) = block(&text, tag) {
             text.replace_range(from..to, "");
@@ -103,7 +103,8 @@ fn own_words(text: &str) -> String {
     for tag in WRAPPERS {
         text = text.replace(&format!("<{tag}>"), "").replace(&format!("</{tag}>"), "");
     }
-    text.trim().to_owned()
+    // A prompt that nobody has wrapped is echoed as it is, the spaces of other scripts at its ends included.
+    if text == given { text } else { text.trim().to_owned() }
 }
 
 /// Where `<tag …>…</tag>` stands.

@@ -9,14 +9,25 @@
 //! - [`prompt`]: what a model is told before the conversation.
 //! - [`tools`]: the table of tools, and each of them.
 //! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
+//! - [`mcp`]: tools of MCP servers. [`lsp`]: what language servers know. [`keeper`]: how either is kept.
+//! - [`sandbox`]: what commands are kept from, and by what.
+//! - [`shelf`]: what a live session keeps between its runs.
 //! - [`host`]: the session as the loop and the tools see it.
 
 pub mod agent;
 pub(crate) mod host;
+#[cfg(any(feature = "mcp", feature = "lsp"))]
+pub(crate) mod keeper;
+#[cfg(feature = "lsp")]
+pub mod lsp;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod model;
 pub mod proc;
 pub(crate) mod prompt;
 pub(crate) mod run;
+pub mod sandbox;
+pub(crate) mod shelf;
 pub mod shim;
 pub mod tools;
 
@@ -25,3 +36,4 @@ pub(crate) mod fake;
 
 pub use agent::{NativeAgent, NativeConfig};
 pub use model::{Model, ModelError, ModelOut, ModelRequest, Models, Piece, Provider, Retries, TurnEnd};
+pub use tools::Extensions;

@@ -8,6 +8,7 @@ use clap::{
 use serde::{Deserialize, Deserializer};
 use std::{num::NonZeroUsize, path::PathBuf};
 use triplane_core::store::Durability;
+use triplane_native::sandbox::SandboxMode;
 use triplane_protocol::ir::{Effort, Mode};
 
 const PLANE: &str = "Sessions";
@@ -41,6 +42,32 @@ pub(crate) struct PlaneFlags {
     /// When an acknowledged change is safe: synced to the disk, or handed to the system [default: fsync]
     #[arg(long, env = "TRIPLANE_DURABILITY", value_name = "WHEN")]
     pub(crate) durability: Option<DurabilityFlag>,
+    /// How far commands of the built-in agent are kept in [default: workspace-write in the modes accept-edits and bypass]
+    #[arg(long, env = "TRIPLANE_SANDBOX", value_name = "HOW")]
+    #[serde(skip)]
+    pub(crate) sandbox: Option<SandboxFlag>,
+}
+
+/// How far commands are kept in. In a file it is `mode` of `[sandbox]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SandboxFlag {
+    /// Not at all
+    Off,
+    /// They write in the session's directory and in temporary ones only
+    WorkspaceWrite,
+    /// They write nowhere
+    ReadOnly,
+}
+
+impl From<SandboxFlag> for SandboxMode {
+    fn from(flag: SandboxFlag) -> Self {
+        match flag {
+            SandboxFlag::Off => Self::Off,
+            SandboxFlag::WorkspaceWrite => Self::WorkspaceWrite,
+            SandboxFlag::ReadOnly => Self::ReadOnly,
+        }
+    }
 }
 
 /// How the wires are served.
@@ -75,6 +102,9 @@ pub(crate) struct ServeFlags {
     /// What a client's runs do when its connection ends [default: continue]
     #[arg(long, env = "TRIPLANE_ON_DISCONNECT", help_heading = LIFE, value_name = "WHAT")]
     pub(crate) on_disconnect: Option<Disconnect>,
+    /// How long a client of the WebSocket or HTTP wire may take nothing of what it is sent before it is cut off [default: 30000]
+    #[arg(long, env = "TRIPLANE_STALL_TIMEOUT_MS", help_heading = LIFE, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) stall_timeout_ms: Option<u64>,
     /// Sessions that the WebSocket wire keeps loaded, least recently used out first [default: 32]
     #[arg(long, env = "TRIPLANE_MAX_SESSION_BAGS", help_heading = LIFE, value_name = "N")]
     pub(crate) max_session_bags: Option<NonZeroUsize>,
@@ -150,7 +180,7 @@ impl From<DurabilityFlag> for Durability {
 impl PlaneFlags {
     /// What is absent here is taken from `lower`.
     pub(crate) fn over(self, lower: Self) -> Self {
-        let Self { home, session_dir, agent, model, mode, effort, durability } = self;
+        let Self { home, session_dir, agent, model, mode, effort, durability, sandbox } = self;
         Self {
             home: home.or(lower.home),
             session_dir: session_dir.or(lower.session_dir),
@@ -159,6 +189,7 @@ impl PlaneFlags {
             mode: mode.or(lower.mode),
             effort: effort.or(lower.effort),
             durability: durability.or(lower.durability),
+            sandbox: sandbox.or(lower.sandbox),
         }
     }
 }
@@ -167,7 +198,16 @@ impl ServeFlags {
     /// What is absent here is taken from `lower`; a list is taken whole.
     pub(crate) fn over(self, lower: Self) -> Self {
         let Self { transport, host, port, addr, token, allow_remote, allow_origin, on_disconnect, .. } = self;
-        let Self { max_session_bags, idle_ttl_ms, sweep_ms, history_limit, probe_idle_ms, lock_ttl_ms, .. } = self;
+        let Self {
+            stall_timeout_ms,
+            max_session_bags,
+            idle_ttl_ms,
+            sweep_ms,
+            history_limit,
+            probe_idle_ms,
+            lock_ttl_ms,
+            ..
+        } = self;
         Self {
             transport: if transport.is_empty() { lower.transport } else { transport },
             host: host.or(lower.host),
@@ -177,6 +217,7 @@ impl ServeFlags {
             allow_remote: allow_remote.or(lower.allow_remote),
             allow_origin: if allow_origin.is_empty() { lower.allow_origin } else { allow_origin },
             on_disconnect: on_disconnect.or(lower.on_disconnect),
+            stall_timeout_ms: stall_timeout_ms.or(lower.stall_timeout_ms),
             max_session_bags: max_session_bags.or(lower.max_session_bags),
             idle_ttl_ms: idle_ttl_ms.or(lower.idle_ttl_ms),
             sweep_ms: sweep_ms.or(lower.sweep_ms),

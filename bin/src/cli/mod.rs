@@ -1,12 +1,14 @@
 //! What can be typed: the commands, their flags and their help. Parses, decides nothing.
 //! Invariant: a flag that a settings file may give is an `Option` here (or an empty list), so that its absence can be told.
 
+mod conformance;
 mod flags;
 mod parse;
 
+pub(crate) use conformance::{ConformanceArgs, ReportKind};
 #[cfg(test)]
 pub(crate) use flags::DurabilityFlag;
-pub(crate) use flags::{Disconnect, PlaneFlags, ServeFlags, Transport};
+pub(crate) use flags::{Disconnect, PlaneFlags, SandboxFlag, ServeFlags, Transport};
 pub(crate) use parse::parse;
 
 use clap::{Args, Parser, Subcommand};
@@ -63,6 +65,26 @@ Examples:
   curl -N http://127.0.0.1:4100/v1/chat/completions \\
       -d '{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"/tool ls\"}]}'";
 
+#[cfg(feature = "mcp")]
+const MCP_EXAMPLES: &str = "\
+Servers come from [mcp.NAME] in triplane.toml of the home (yours) or of the project, and from the project's .mcp.json.
+One that the project names is started only after it was approved, and again after its definition changed.
+
+Examples:
+  triplane mcp list --check
+  triplane mcp approve github";
+
+const CONFIG_EXAMPLES: &str = "\
+Examples:
+  triplane config list --dir .
+      what each agent would find in this project
+  triplane config show claude --dir . --json
+      the items with their files, as data
+  triplane config copy --from claude --to codex --dir . --dry-run
+      what would become of them for Codex; without --dry-run it is done
+
+Exit code 1 when something could not be read, or no item could be copied.";
+
 /// A session plane for coding agents: many sessions, three wires (WebSocket, HTTP + SSE, stdio).
 #[derive(Debug, Parser)]
 #[command(name = "triplane", version, after_help = EXIT_CODES, max_term_width = 110)]
@@ -82,13 +104,23 @@ pub(crate) enum Command {
     Prompt(PromptArgs),
     /// Lists, shows, moves and deletes stored sessions
     Sessions(SessionsArgs),
+    /// Counts, shows and copies the config of agents: instructions, rules, commands, skills, MCP servers
+    #[command(after_help = CONFIG_EXAMPLES)]
+    Config(ConfigArgs),
     /// Lists the agents that can be used
     Agents(AgentsArgs),
+    /// Lists this directory's MCP servers, and approves those that the project names
+    #[cfg(feature = "mcp")]
+    #[command(after_help = MCP_EXAMPLES)]
+    Mcp(McpArgs),
     /// Writes the wires' documents: JSON Schema, OpenRPC, OpenAPI
     Schema(SchemaArgs),
     /// Serves the scripted model on loopback, as OpenAI, Anthropic, Gemini and Ollama do, until SIGINT or SIGTERM
     #[command(after_help = SCRIPT_MODEL_EXAMPLES)]
     ScriptModel(ScriptModelArgs),
+    /// Judges a server of a wire, this one or anybody's, clause by clause
+    #[command(after_help = conformance::HELP)]
+    Conformance(ConformanceArgs),
 }
 
 /// Flags of `serve`.
@@ -205,12 +237,105 @@ fn session_id(text: &str) -> Result<SessionId, &'static str> {
     SessionId::parse(text)
 }
 
+/// Flags of `config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+/// What can be done with the config of agents.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Counts the items of every agent, kind by kind
+    List {
+        /// Only this agent
+        #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+        agent: Option<String>,
+        /// A project, or an agent's folder in one [default: each agent's own folder in the home directory]
+        #[arg(long, value_name = "DIR")]
+        dir: Option<String>,
+        /// Print one JSON object an agent
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows one agent's config
+    Show {
+        /// The agent
+        #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+        agent: String,
+        /// A project, or the agent's folder in one [default: its own folder in the home directory]
+        #[arg(long, value_name = "DIR")]
+        dir: Option<String>,
+        /// Print one JSON object, which `config.import` takes
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copies one agent's config to another; deletes nothing, and says what cannot be copied
+    Copy {
+        /// The agent whose config it is
+        #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+        from: String,
+        /// The agent that gets it
+        #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+        to: String,
+        /// A project [default: each agent's own folder in the home directory]
+        #[arg(long, value_name = "DIR")]
+        dir: Option<String>,
+        /// Say what would be done, and do nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Print one JSON object an item
+        #[arg(long)]
+        json: bool,
+    },
+}
+
 /// Flags of `agents`.
 #[derive(Debug, Args)]
 pub(crate) struct AgentsArgs {
     /// Print one JSON object an agent
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Flags of `mcp`.
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    pub(crate) command: McpCommand,
+}
+
+/// What can be done with MCP servers.
+#[cfg(feature = "mcp")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Lists the servers and how they stand
+    List {
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+        /// Start those that may be started, and see what they offer
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Lets a server that the project names be started, as it is defined now
+    Approve {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Takes an approval back
+    Revoke {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
 }
 
 /// Flags of `schema`.

@@ -2,7 +2,13 @@
 //! Invariant: a key that is not known, or has a wrong value, is an error with its file and line; nothing is skipped silently.
 //! A project's file comes with a checkout, so it cannot open the machine: see [`HOME_ONLY`].
 
-use super::{beside, providers::ModelSettings};
+use super::{
+    agents::AgentSettings,
+    beside,
+    providers::ModelSettings,
+    sandbox::{SandboxSection, SandboxTable},
+    servers::ServerSettings,
+};
 use crate::cli::{PlaneFlags, ServeFlags};
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -15,11 +21,18 @@ use toml::de::{DeTable, DeValue};
 /// Tables that may stand in a file beside the flags' keys.
 const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "providers", "models"];
 
-/// Of those, the ones that are read.
-const READ: &[&str] = &["providers", "models"];
+/// Of those, the ones that this build reads.
+fn is_read(table: &str) -> bool {
+    match table {
+        "agents" | "providers" | "models" | "sandbox" => true,
+        "mcp" => cfg!(feature = "mcp"),
+        "lsp" => cfg!(feature = "lsp"),
+        _ => false,
+    }
+}
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
-const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers"];
+const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "sandbox", "agents"];
 
 /// Settings files are written by hand; a larger one is a mistake (a device, a log).
 const FILE_BYTES: u64 = 1 << 20;
@@ -39,6 +52,9 @@ pub(crate) struct FileSettings {
     pub(crate) plane: PlaneFlags,
     pub(crate) serve: ServeFlags,
     pub(crate) models: ModelSettings,
+    pub(crate) servers: ServerSettings,
+    pub(crate) agents: AgentSettings,
+    pub(crate) sandbox: SandboxTable,
     /// Tables that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -102,7 +118,7 @@ impl FileSettings {
                 if owner == Owner::Project {
                     check_project(name, value.get_ref()).map_err(|what| at(offset, what))?;
                 }
-                if !READ.contains(&name) {
+                if !is_read(name) {
                     unread.push((file.to_owned(), name.to_owned()));
                 }
             } else if !keys.iter().any(|key| key == name) {
@@ -114,9 +130,29 @@ impl FileSettings {
         let mut plane: PlaneFlags = section(text).map_err(wrong)?;
         let serve: ServeFlags = section(text).map_err(wrong)?;
         let models: ModelSettings = section(text).map_err(wrong)?;
+        let servers: ServerSettings = section(text).map_err(wrong)?;
+        servers.check(owner).map_err(|(name, what)| {
+            let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == name);
+            at(key.map_or(0, |key| key.span().start), what)
+        })?;
+        let agents: AgentSettings = section(text).map_err(wrong)?;
+        agents.check().map_err(|what| {
+            let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == "agents");
+            at(key.map_or(0, |key| key.span().start), what)
+        })?;
+        let SandboxSection { sandbox } = section(text).map_err(wrong)?;
+        plane.sandbox = sandbox.mode;
         plane.home = plane.home.map(|path| beside(file, path));
         plane.session_dir = plane.session_dir.map(|path| beside(file, path));
-        Ok(Self { plane, serve, models: models.beside(file), unread })
+        Ok(Self {
+            plane,
+            serve,
+            models: models.beside(file),
+            sandbox: sandbox.beside(file),
+            servers: servers.beside(file),
+            agents,
+            unread,
+        })
     }
 }
 
@@ -195,7 +231,7 @@ mod tests {
     fn a_checkout_cannot_open_the_machine() {
         let project = Owner::Project;
         for key in HOME_ONLY {
-            let text = if TABLES.contains(key) { format!("[{key}.x]") } else { format!("{key} = 'x'") };
+            let text = if TABLES.contains(key) { format!("[{key}]") } else { format!("{key} = 'x'") };
             let error = FileSettings::parse(Path::new("t"), &text, project).unwrap_err();
             assert!(error.to_string().contains("may not come from a project"), "{error}");
         }
@@ -208,13 +244,47 @@ mod tests {
     }
 
     #[test]
+    fn a_checkout_names_servers_but_decides_little() {
+        let (home, project) = (Owner::Home, Owner::Project);
+        check(home, "[mcp.a]", "triplane.toml:1: [mcp.a] must have `command` or `url`, and not both");
+        check(
+            home,
+            "[mcp.a]\ncommand = 'x'\nurl = 'y'",
+            "triplane.toml:1: [mcp.a] must have `command` or `url`, and not both",
+        );
+        check(
+            home,
+            "[mcp.a]\ncommand = 'x'\narg = []",
+            "triplane.toml:3: unknown field `arg`, expected one of `command`, `args`, `env`, `cwd`, `url`, `headers`, \
+             `enabled`, `start_timeout_ms`, `call_timeout_ms`, `max_call_ms`, `read_only`",
+        );
+        check(
+            project,
+            "model = 'a/b'\n[mcp.a]\ncommand = 'x'\nread_only = ['y']",
+            "triplane.toml:2: [mcp.a] `read_only` may not come from a project; use the home's file",
+        );
+        check(
+            project,
+            "[lsp.gopls]\ncommand = './evil'",
+            "triplane.toml:1: [lsp.gopls] only `enabled` may come from a project; use the home's file for the rest",
+        );
+        let text = "[mcp.a]\ncommand = 'x'\ncwd = 'sub'\n[lsp.gopls]\nenabled = false";
+        let read = FileSettings::parse(Path::new("dir/t"), text, project).unwrap();
+        assert_eq!(read.servers.mcp["a"].cwd.as_deref(), Some(Path::new("dir/sub")));
+        FileSettings::parse(Path::new("t"), "[lsp.x]\ncommand = 'x'\nextensions = ['y']", home).unwrap();
+    }
+
+    #[test]
     fn every_flag_is_a_key_of_the_file() {
         let example = "home = 'h'\nsession_dir = 's'\nagent = 'a'\nmodel = 'm/n'\nmode = 'plan'\neffort = 'low'\n\
             durability = 'flush'\ntransport = ['ws']\nhost = '::1'\nport = 1\naddr = '127.0.0.1:2'\ntoken = 't'\n\
-            allow_remote = true\nallow_origin = 'https://a.example'\non_disconnect = 'abort'\nmax_session_bags = 3\n\
-            idle_ttl_ms = 4\nsweep_ms = 5\nhistory_limit = 6\nprobe_idle_ms = 7\nlock_ttl_ms = 8\n";
+            allow_remote = true\nallow_origin = 'https://a.example'\non_disconnect = 'abort'\nmax_session_bags = 3\nstall_timeout_ms = 9\n\
+            idle_ttl_ms = 4\nsweep_ms = 5\nhistory_limit = 6\nprobe_idle_ms = 7\nlock_ttl_ms = 8\n\
+             [sandbox]\nmode = 'off'\n";
         for key in known_keys() {
-            assert!(example.contains(&format!("{key} = ")), "{key} is not in the example");
+            // The sandbox's is a key of its table.
+            let found = example.contains(&format!("{key} = ")) || (key == "sandbox" && example.contains("[sandbox]"));
+            assert!(found, "{key} is not in the example");
         }
         let read = FileSettings::parse(Path::new("dir/t"), example, Owner::Home).unwrap();
         let (nothing_plane, nothing_serve) = (PlaneFlags::default(), ServeFlags::default());

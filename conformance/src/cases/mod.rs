@@ -5,7 +5,10 @@ pub mod larik;
 pub mod lich;
 pub mod sepia;
 
-use crate::case::{Case, Wire};
+use crate::{
+    case::{Case, Wire},
+    verdict::{Outcome, Stop},
+};
 use serde_json::Value;
 
 /// Every case of the suite.
@@ -45,3 +48,11 @@ pub fn say_after(ms: u64, word: &str) -> String {
 
 /// A script that waits until somebody cancels.
 pub const FOREVER: &str = "/sleep 60000";
+
+/// Whatever is broken here breaks this clause, also where a step on the way names another.
+pub fn blame<T>(outcome: Outcome<T>, clause: &'static str) -> Outcome<T> {
+    outcome.map_err(|stop| match stop {
+        Stop::Broke { seen, .. } => Stop::Broke { clause: Some(clause), seen },
+        other @ (Stop::Skip(_) | Stop::Harness(_)) => other,
+    })
+}

@@ -260,6 +260,9 @@ pub struct Conn {
 impl Conn {
     /// Sends one request and reads its response.
     pub async fn send(&mut self, request: &Request) -> Outcome<Response> {
+        if let Some(book) = &self.book {
+            book.may_call(&request.method, &request.path)?;
+        }
         self.write(&request.encode()).await?;
         let response = self.response(&request.method, &format!("{} {}", request.method, request.path)).await?;
         if let Some(book) = &self.book {

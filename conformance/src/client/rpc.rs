@@ -130,6 +130,7 @@ impl Rpc {
 
     /// Sends a text as one frame.
     pub async fn raw(&mut self, text: &str) -> Outcome {
+        self.book.may_send(text)?;
         match &mut self.pipe {
             Pipe::Ws(socket) => socket.text(text).await,
             Pipe::Stdio(lines) => lines.line(text).await,
@@ -149,7 +150,11 @@ impl Rpc {
     pub async fn reply(&mut self, id: i64) -> Outcome<Reply> {
         let frame =
             self.take(&format!("the reply to id {id}"), |frame| frame.json.get("id") == Some(&json!(id))).await?;
-        Ok(read_reply(&frame))
+        let reply = read_reply(&frame);
+        if let Err(error) = &reply.result {
+            self.book.lacking(error.code.as_deref(), &error.message)?;
+        }
+        Ok(reply)
     }
 
     /// Sends a request and waits for its answer.

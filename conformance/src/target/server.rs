@@ -33,6 +33,11 @@ const LOG_BYTES: usize = 8 << 20;
 /// Servers started so far; with our pid it makes their markers.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
+/// A marker that no other server has.
+pub(super) fn mark() -> String {
+    format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
+}
+
 /// How to start a server.
 #[derive(Debug, Clone)]
 pub struct Launch {
@@ -103,7 +108,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    fn follow(mut from: impl AsyncRead + Unpin + Send + 'static) -> (Self, JoinHandle<()>) {
+    pub(super) fn follow(mut from: impl AsyncRead + Unpin + Send + 'static) -> (Self, JoinHandle<()>) {
         let text = Arc::new(Mutex::new(Vec::new()));
         let (tell, grown) = watch::channel(());
         let kept = text.clone();
@@ -202,8 +207,7 @@ impl Server {
 
     /// The same, where not coming up may be the right answer.
     pub async fn try_start(program: &Path, launch: &Launch, deadline: Duration) -> Outcome<Result<Self, Failed>> {
-        let mark = format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
-        let mut server = spawn(program, launch, mark, deadline)?;
+        let mut server = spawn(program, launch, mark(), deadline)?;
         let listeners = launch.wires.iter().filter(|wire| **wire != Wire::Stdio).count();
         let up = timeout(deadline * 2, server.read_ready(listeners)).await;
         match up {
@@ -411,21 +415,4 @@ fn spawn(program: &Path, launch: &Launch, mark: String, deadline: Duration) -> O
     }
     let (cwd, wires) = (launch.cwd.clone(), launch.wires.clone());
     Ok(Server { child, pid, mark, deadline, stdout, stderr, readers, pipes, ready: Vec::new(), cwd, home, wires })
-}
-
-/// A command that speaks sepia, given by somebody else: its pipes, and the child that dies with them.
-pub fn foreign(command: &[String], deadline: Duration) -> Outcome<(Child, Lines)> {
-    let [program, args @ ..] = command else { return Err(Stop::harness("an empty command")) };
-    let mut child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|err| Stop::harness(format!("{program} does not start: {err}")))?;
-    match (child.stdin.take(), child.stdout.take()) {
-        (Some(stdin), Some(stdout)) => Ok((child, Lines::new(stdin, stdout, deadline))),
-        _ => Err(Stop::harness("the child has no pipes")),
-    }
 }

@@ -109,6 +109,26 @@ pub struct RunOutcome {
     pub error: Option<RunError>,
 }
 
+impl RunOutcome {
+    /// A run that stopped with nothing said.
+    pub fn of(stop: Stop) -> Self {
+        Self { stop, reply: String::new(), usage: Usage::default(), turns: 0, error: None }
+    }
+
+    /// The run is not over, but its context is nearly full: have the history summarised, then run the same prompt again.
+    ///
+    /// For an agent that sees the limit coming, before a turn; `usage` and `turns` are those since [`LiveAgent::run`] was
+    /// called. The plane calls [`LiveAgent::summarize`], appends the boundary, tells `compaction`, and calls `run` again with
+    /// the summary, the prompt and the turns that are left; the client sees one run with the sum of both. It can be asked for
+    /// as often as the run got at least one turn further. A run that ends with an error of [`ErrorCode::TooLarge`] (the provider
+    /// refused the context) is helped in the same way, once. When there is nothing to summarise, the run ends with the error.
+    pub fn needs_compaction(usage: Usage, turns: u32) -> Self {
+        let message = "the context is full, and there is nothing left to summarise".into();
+        let error = RunError { code: ErrorCode::TooLarge, message, retryable: true };
+        Self { usage, turns, error: Some(error), ..Self::of(Stop::Error) }
+    }
+}
+
 /// What failed in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunError {
@@ -116,7 +136,7 @@ pub struct RunError {
     pub code: ErrorCode,
     /// One line that helps; no secret.
     pub message: String,
-    /// Whether the same prompt may work later.
+    /// Whether the same prompt may work later; with [`ErrorCode::TooLarge`]: whether the run got on until then.
     pub retryable: bool,
 }
 
@@ -125,6 +145,10 @@ pub struct RunError {
 pub trait Agent: Send + Sync {
     /// What it is and what it can do; cheap.
     fn descriptor(&self) -> Descriptor;
+
+    /// Asks what it can do, where only its process can tell and nobody asked yet; within a time limit of its own. From then on
+    /// the descriptor says so.
+    async fn learn(&self) {}
 
     /// The model that a session has when nobody named one.
     fn default_model(&self) -> String;
@@ -144,6 +168,9 @@ pub trait Agent: Send + Sync {
 
     /// Makes a session live. Starts nothing that a run does not need.
     async fn open(&self, open: Open) -> Result<Box<dyn LiveAgent>, PlaneError>;
+
+    /// Lets go of everything that its sessions share, processes among it; once, when the plane has shut down.
+    async fn close(&self) {}
 }
 
 /// One live session of an agent. Owned by the session's task: one call at a time.
@@ -153,7 +180,9 @@ pub trait LiveAgent: Send {
     /// Ends soon after `cancel`, with [`Stop::Aborted`] and with every child that it started gone.
     async fn run(&mut self, turn: Turn, sink: RunSink, cancel: CancellationToken) -> RunOutcome;
 
-    /// A summary of `history` by the session's own model, for compaction.
+    /// A summary of `history` by the session's own model, for compaction: what a reader needs to go on with the work.
+    /// The history may be larger than what the model takes, since that is what a compaction is for: leave out the output of tools
+    /// first, then what is oldest.
     async fn summarize(&mut self, turn: Turn, cancel: CancellationToken) -> Result<(String, Usage), RunError>;
 
     /// Lets go of everything that the session holds.

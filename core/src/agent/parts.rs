@@ -43,6 +43,12 @@ impl Agent for Parts {
         }
     }
 
+    async fn learn(&self) {
+        if let Some(runner) = &self.runner {
+            runner.learn().await;
+        }
+    }
+
     fn default_model(&self) -> String {
         self.runner.as_ref().map_or_else(|| format!("{}/default", self.id), |runner| runner.default_model())
     }
@@ -63,6 +69,12 @@ impl Agent for Parts {
         match &self.runner {
             Some(runner) => runner.open(open).await,
             None => Err(PlaneError::Unavailable(format!("agent `{}` cannot run prompts here", self.id))),
+        }
+    }
+
+    async fn close(&self) {
+        if let Some(runner) = &self.runner {
+            runner.close().await;
         }
     }
 }

@@ -37,12 +37,20 @@ pub struct StoreFailure {
     pub code: ErrorCode,
     /// One line for the client: the store's own message.
     pub message: String,
+    /// What stood behind it, where there is more to tell: how a process ended, its last words.
+    pub cause: Option<String>,
 }
 
 impl StoreFailure {
     /// A failure with its message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), cause: None }
+    }
+
+    /// The same, with what stood behind it.
+    #[must_use]
+    pub fn because(self, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..self }
     }
 }
 

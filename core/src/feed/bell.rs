@@ -37,17 +37,23 @@ pub(super) struct Bell {
     /// When it rang last, in microseconds since `hung`.
     rang_us: AtomicU64,
     hung: Instant,
+    pause: Duration,
 }
 
 impl Bell {
     pub(super) fn new() -> Arc<Self> {
+        Self::with(PAUSE)
+    }
+
+    fn with(pause: Duration) -> Arc<Self> {
         Arc::new(Self {
             rope: watch::Sender::new(()),
             due: AtomicBool::new(false),
             coming: AtomicU8::new(NONE),
             // As if long ago, so that the first event of a stream does not wait.
             rang_us: AtomicU64::new(0),
-            hung: Instant::now().checked_sub(PAUSE).unwrap_or_else(Instant::now),
+            hung: Instant::now().checked_sub(pause).unwrap_or_else(Instant::now),
+            pause,
         })
     }
 
@@ -69,7 +75,8 @@ impl Bell {
         if readers == 0 {
             return;
         }
-        let at_once = at_once || self.now_us().saturating_sub(self.rang_us.load(SeqCst)) >= PAUSE.as_micros() as u64;
+        let rested = self.now_us().saturating_sub(self.rang_us.load(SeqCst));
+        let at_once = at_once || Duration::from_micros(rested) >= self.pause;
         let runtime = tokio::runtime::Handle::try_current();
         let (Ok(runtime), true) = (runtime, !at_once || readers > FEW_READERS) else { return self.pull() };
         let when = if at_once { NOW } else { SOON };
@@ -79,7 +86,7 @@ impl Bell {
         let bell = self.clone();
         runtime.spawn(async move {
             if when == SOON {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(bell.pause).await;
             }
             // Cleared first: what is published from here on has a task of its own.
             bell.coming.store(NONE, SeqCst);
@@ -111,7 +118,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_rings_once_for_many_and_an_end_rings_at_once() {
-        let bell = Bell::new();
+        // Long, so that a slow machine does not take a moment for a pause.
+        let bell = Bell::with(Duration::from_secs(60));
         let mut reader = bell.listen();
         bell.ring(false);
         assert!(heard(&mut reader), "the first piece after a pause rings at once");
@@ -121,6 +129,11 @@ mod tests {
         assert!(!heard(&mut reader), "pieces that follow wait for each other");
         bell.ring(true);
         assert!(heard(&mut reader), "an end does not wait");
+        let bell = Bell::new();
+        let mut reader = bell.listen();
+        bell.ring(false);
+        bell.ring(false);
+        reader.mark_unchanged();
         bell.ring(false);
         tokio::time::timeout(Duration::from_secs(5), reader.changed()).await.expect("a piece rings soon").unwrap();
     }

@@ -6,11 +6,13 @@
 use super::{Batch, Entry, Framed, Framing, Gap, bell::Bell, frame};
 use crate::{
     stats::Stats,
-    store::{SessionDir, SpoolPage},
+    store::{SessionDir, SpoolPage, StoreError},
 };
+use async_trait::async_trait;
 use bytes::Bytes;
 use std::{
     collections::VecDeque,
+    fmt::Debug,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
@@ -22,10 +24,36 @@ const SPOOL_READ_BYTES: usize = 256 << 10;
 /// Events that one look into the spool takes at most, for a reader that wants bytes.
 const SPOOL_EVENTS: usize = 256;
 
+/// Where those events are that memory has no more.
+#[async_trait]
+pub trait Past: Debug + Send + Sync {
+    /// Events of a session with a seq above `after`: at most `max_events`, and no more once there are `max_bytes`.
+    async fn page(
+        &self,
+        id: &SessionId,
+        after: u64,
+        max_events: usize,
+        max_bytes: usize,
+    ) -> Result<SpoolPage, StoreError>;
+}
+
+#[async_trait]
+impl Past for SessionDir {
+    async fn page(
+        &self,
+        id: &SessionId,
+        after: u64,
+        max_events: usize,
+        max_bytes: usize,
+    ) -> Result<SpoolPage, StoreError> {
+        self.replay(id, after, max_events, max_bytes).await
+    }
+}
+
 /// What is published of one session, live or not.
 #[derive(Debug)]
-pub(crate) struct Log {
-    dir: Arc<SessionDir>,
+pub struct Log {
+    past: Arc<dyn Past>,
     id: SessionId,
     ring: Mutex<Ring>,
     bell: Arc<Bell>,
@@ -40,6 +68,8 @@ struct Ring {
     bytes: usize,
     next_seq: u64,
     epoch: Arc<str>,
+    /// The last seq of the seq space before this one.
+    before: u64,
 }
 
 impl Ring {
@@ -50,16 +80,21 @@ impl Ring {
 }
 
 impl Log {
+    /// A log that counts for itself. `caps`: events and bytes that memory keeps.
+    pub fn over(past: Arc<dyn Past>, id: SessionId, next_seq: u64, epoch: &str, caps: (usize, usize)) -> Self {
+        Self::new(past, id, next_seq, epoch, caps, Arc::default())
+    }
+
     pub(crate) fn new(
-        dir: Arc<SessionDir>,
+        past: Arc<dyn Past>,
         id: SessionId,
         next_seq: u64,
         epoch: &str,
         (cap_entries, cap_bytes): (usize, usize),
         stats: Arc<Stats>,
     ) -> Self {
-        let ring = Ring { entries: VecDeque::new(), bytes: 0, next_seq, epoch: epoch.into() };
-        Self { dir, id, ring: Mutex::new(ring), bell: Bell::new(), stats, cap_entries, cap_bytes }
+        let ring = Ring { entries: VecDeque::new(), bytes: 0, next_seq, epoch: epoch.into(), before: 0 };
+        Self { past, id, ring: Mutex::new(ring), bell: Bell::new(), stats, cap_entries, cap_bytes }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -67,23 +102,29 @@ impl Log {
     }
 
     /// Positions that somebody holds.
-    pub(crate) fn readers(&self) -> usize {
+    pub fn readers(&self) -> usize {
         self.bell.readers()
     }
 
     /// The seq of the next event.
-    pub(crate) fn next_seq(&self) -> u64 {
+    pub fn next_seq(&self) -> u64 {
         self.ring().next_seq
     }
 
-    pub(crate) fn epoch(&self) -> Arc<str> {
+    /// Names the seq space; empty before the first event.
+    pub fn epoch(&self) -> Arc<str> {
         self.ring().epoch.clone()
     }
 
-    /// The seq space goes on at `next_seq`, after a load. What lies between is a gap.
-    pub(crate) fn resume(&self, next_seq: u64, epoch: &str) {
+    /// The seq space goes on at `next_seq`, after a load. What lies between is a gap. With another epoch it is another space,
+    /// of which readers are told when they come to it.
+    pub fn resume(&self, next_seq: u64, epoch: &str) {
         let mut ring = self.ring();
-        if next_seq > ring.next_seq || *ring.epoch != *epoch {
+        let another = *ring.epoch != *epoch;
+        if next_seq > ring.next_seq || another {
+            if another {
+                ring.before = ring.next_seq - 1;
+            }
             ring.entries.clear();
             ring.bytes = 0;
             ring.next_seq = next_seq;
@@ -92,7 +133,7 @@ impl Log {
     }
 
     /// Adds entries, whose seqs must go on from [`Self::next_seq`], and wakes the readers at most once.
-    pub(crate) fn publish(&self, entries: &[Arc<Entry>]) {
+    pub fn publish(&self, entries: &[Arc<Entry>]) {
         let mut ring = self.ring();
         for entry in entries {
             ring.bytes += entry.json.len();
@@ -106,6 +147,12 @@ impl Log {
         }
         drop(ring);
         self.bell.ring(entries.iter().any(|entry| !entry.streams()));
+    }
+
+    /// Events and bytes that memory holds.
+    pub fn held(&self) -> (usize, usize) {
+        let ring = self.ring();
+        (ring.entries.len(), ring.bytes)
     }
 
     /// What memory has after `position`; `None` when the spool must be asked.
@@ -139,7 +186,7 @@ impl Log {
             let ring = self.ring();
             (ring.first(), ring.epoch.clone())
         };
-        let page = self.dir.replay(&self.id, position, max, SPOOL_READ_BYTES).await.unwrap_or_else(|error| {
+        let page = self.past.page(&self.id, position, max, SPOOL_READ_BYTES).await.unwrap_or_else(|error| {
             tracing::warn!(%error, session = %self.id, "the spool could not be read");
             SpoolPage::default()
         });
@@ -168,6 +215,8 @@ pub struct Subscription {
     log: Arc<Log>,
     wake: watch::Receiver<()>,
     position: u64,
+    /// The seq space that the position is in.
+    epoch: Arc<str>,
     ahead: Option<Gap>,
     /// Read from the spool, after the position, and not framed yet.
     spooled: std::vec::IntoIter<Arc<Entry>>,
@@ -175,10 +224,34 @@ pub struct Subscription {
 
 impl Subscription {
     /// A position at the end of `log`; it stands when this returns.
-    pub(crate) fn at_end(log: Arc<Log>) -> Self {
+    pub fn at_end(log: Arc<Log>) -> Self {
         let wake = log.bell.listen();
-        let position = log.next_seq().saturating_sub(1);
-        Self { log, wake, position, ahead: None, spooled: Vec::new().into_iter() }
+        let (position, epoch) = {
+            let ring = log.ring();
+            (ring.next_seq.saturating_sub(1), ring.epoch.clone())
+        };
+        Self { log, wake, position, epoch, ahead: None, spooled: Vec::new().into_iter() }
+    }
+
+    /// A position in a seq space that is no more goes to the start of the one that is; what the reader is told is gone is all
+    /// of the old one, and what it may have seen of it.
+    fn follow_epoch(&mut self) {
+        let ring = self.log.ring();
+        if Arc::ptr_eq(&ring.epoch, &self.epoch) {
+            return;
+        }
+        if *ring.epoch != *self.epoch {
+            let to = ring.before.max(self.position);
+            let seen = std::mem::take(&mut self.position);
+            // With nothing in the old one there is nothing to tell, but for what was to be told anyway.
+            if to > 0 {
+                let to = self.ahead.map_or(to, |ahead| ahead.to.max(to));
+                self.ahead = Some(Gap { from: 1, to });
+                self.log.stats.gap(to.saturating_sub(seen));
+            }
+            self.spooled = Vec::new().into_iter();
+        }
+        self.epoch = ring.epoch.clone();
     }
 
     /// The next events, at most `max` of them. Waits while there is none. Cancel safe: dropped, nothing is lost.
@@ -197,6 +270,7 @@ impl Subscription {
     }
 
     async fn look(&mut self, max: usize) -> Batch {
+        self.follow_epoch();
         if self.ahead.is_some() || self.log.ring().first() <= self.position + 1 {
             return self.try_next(max);
         }
@@ -221,6 +295,7 @@ impl Subscription {
 
     async fn look_framed(&mut self, how: (Framing, usize), encode: &impl Fn(&Entry) -> Bytes) -> Framed {
         let mut gap = None;
+        self.follow_epoch();
         if self.ahead.is_some() {
             gap = self.try_next(0).gap;
         } else if self.spooled.as_slice().is_empty() {
@@ -241,6 +316,7 @@ impl Subscription {
 
     /// What memory has, without waiting; an empty batch if it has nothing, or if [`Self::next`] must ask the disk.
     pub fn try_next(&mut self, max: usize) -> Batch {
+        self.follow_epoch();
         if let Some(gap) = self.ahead.take() {
             // Nothing was lost: what was asked for has never been.
             self.log.stats.gap(0);
@@ -280,6 +356,7 @@ impl Subscription {
     /// Moves the position: what comes next has a seq above `after`. Ahead of the log, the next batch tells a gap
     /// and then goes on live (H15).
     pub fn seek(&mut self, after: u64) {
+        self.epoch = self.log.epoch();
         let last = self.last();
         self.spooled = Vec::new().into_iter();
         self.position = after.min(last);
@@ -412,6 +489,31 @@ mod tests {
                 assert_eq!(seqs(&batch), (None, vec![round]));
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_outlives_its_seq_space_is_told_and_goes_on_in_the_new_one() {
+        let (_dir, log) = log(4);
+        let (mut slow, mut reader) = (Subscription::at_end(log.clone()), Subscription::at_end(log.clone()));
+        publish(&log, 3);
+        assert_eq!(seqs(&reader.next(9).await), (None, vec![1, 2, 3]));
+        log.resume(1, "f");
+        publish(&log, 2);
+        for reader in [&mut slow, &mut reader] {
+            assert_eq!(seqs(&reader.next(9).await), (Some((1, 3)), vec![]));
+            assert_eq!((reader.epoch().as_str(), seqs(&reader.next(9).await)), ("f", (None, vec![1, 2])));
+        }
+        let mut framing = Subscription::at_end(log.clone());
+        log.resume(1, "g");
+        publish(&log, 1);
+        assert_eq!(framed(&mut framing, 99).await, (Some((1, 2)), String::new(), None));
+        assert_eq!(framed(&mut framing, 99).await, (None, "[1]".into(), Some(1)));
+        // A space that had nothing in it is no loss.
+        let (_dir, fresh) = self::log(4);
+        let mut reader = Subscription::at_end(fresh.clone());
+        fresh.resume(1, "f");
+        publish(&fresh, 1);
+        assert_eq!(seqs(&reader.next(9).await), (None, vec![1]));
     }
 
     #[tokio::test]

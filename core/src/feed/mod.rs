@@ -4,10 +4,8 @@ mod bell;
 mod log;
 mod node;
 
-pub(crate) use log::Log;
-pub use log::Subscription;
-pub(crate) use node::NodeFeed;
-pub use node::NodeSubscription;
+pub use log::{Log, Past, Subscription};
+pub use node::{LiveMap, NodeFeed, NodeSubscription};
 
 use bytes::{Bytes, BytesMut};
 use std::sync::{Arc, OnceLock};

@@ -19,7 +19,7 @@ const FEED_ITEMS: usize = 8192;
 
 /// Who is live, and what the node's readers are told of it.
 #[derive(Debug)]
-pub(crate) struct NodeFeed<L> {
+pub struct NodeFeed<L> {
     inner: Mutex<LiveMap<L>>,
     readers: AtomicUsize,
     bell: Arc<Bell>,
@@ -27,18 +27,19 @@ pub(crate) struct NodeFeed<L> {
 
 /// The live map with its feed; only ever seen under the lock.
 #[derive(Debug)]
-pub(crate) struct LiveMap<L> {
+pub struct LiveMap<L> {
     /// Who is live.
-    pub(crate) sessions: HashMap<SessionId, Arc<L>>,
+    pub sessions: HashMap<SessionId, Arc<L>>,
     /// Whether nobody may come in any more.
-    pub(crate) closed: bool,
+    pub closed: bool,
     items: VecDeque<NodeItem>,
     next: u64,
+    cap: usize,
 }
 
 impl<L> LiveMap<L> {
     fn push(&mut self, item: NodeItem) {
-        if self.items.len() >= FEED_ITEMS {
+        if self.items.len() >= self.cap {
             self.items.pop_front();
         }
         self.items.push_back(item);
@@ -50,19 +51,36 @@ impl<L> LiveMap<L> {
     }
 }
 
+impl<L> Default for NodeFeed<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<L> NodeFeed<L> {
-    pub(crate) fn new() -> Self {
-        let map = LiveMap { sessions: HashMap::new(), closed: false, items: VecDeque::new(), next: 0 };
+    /// Nobody is live.
+    pub fn new() -> Self {
+        Self::capped(FEED_ITEMS)
+    }
+
+    /// The same with another bound on what is kept for the slowest reader.
+    pub fn capped(cap: usize) -> Self {
+        let map = LiveMap { sessions: HashMap::new(), closed: false, items: VecDeque::new(), next: 0, cap };
         Self { inner: Mutex::new(map), readers: AtomicUsize::new(0), bell: Bell::new() }
     }
 
     /// The live map, for a look or a change that needs no marker.
-    pub(crate) fn map(&self) -> MutexGuard<'_, LiveMap<L>> {
+    pub fn map(&self) -> MutexGuard<'_, LiveMap<L>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Items that are kept for readers.
+    pub fn held(&self) -> usize {
+        self.map().items.len()
+    }
+
     /// Changes the map and tells the feed in the same moment. `change` answers with the markers.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut LiveMap<L>) -> (Vec<Marker>, T)) -> T {
+    pub fn change<T>(&self, change: impl FnOnce(&mut LiveMap<L>) -> (Vec<Marker>, T)) -> T {
         let mut map = self.map();
         let (markers, out) = change(&mut map);
         let told = !markers.is_empty() && self.readers.load(Ordering::Acquire) > 0;
@@ -77,7 +95,7 @@ impl<L> NodeFeed<L> {
     }
 
     /// Puts a session's events on the feed, if anybody reads it.
-    pub(crate) fn events(&self, id: &SessionId, entries: &[Arc<Entry>]) {
+    pub fn events(&self, id: &SessionId, entries: &[Arc<Entry>]) {
         if self.readers.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -132,7 +150,7 @@ impl std::fmt::Debug for NodeSubscription {
 
 impl NodeSubscription {
     /// A position at the end of `feed`, and what `look` sees in the map at that very moment.
-    pub(crate) fn at_end<L: Send + Sync + 'static, T>(
+    pub fn at_end<L: Send + Sync + 'static, T>(
         feed: &Arc<NodeFeed<L>>,
         look: impl FnOnce(&LiveMap<L>) -> T,
     ) -> (Self, T) {

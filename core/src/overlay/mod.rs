@@ -5,9 +5,10 @@
 //! nothing here changes a transcript, or the order of sessions (C13). Nothing is opened before it is needed.
 //! A file that cannot be opened costs the overlay and nothing else. Clauses: C12, C16, S06, S14, S17, S18, S28.
 //!
-//! - `types`: what is kept. `rows`: the statements. `schema`: the file, its mode, its versions. `lane`: the threads that own connections.
+//! - `types`: what is kept. `rows`: the statements. `listed`: rows of the list, a cache. `schema`: the file, its mode, its versions. `lane`: the threads that own connections.
 
 mod lane;
+mod listed;
 mod rows;
 mod schema;
 mod types;

@@ -18,7 +18,8 @@ const BUSY: Duration = Duration::from_secs(5);
 const OPEN: Duration = Duration::from_secs(10);
 
 /// Steps from one version to the next; the file's `user_version` says how many were taken.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), revision INTEGER NOT NULL);
     INSERT INTO state VALUES (1, 1);
     CREATE TABLE metas (
@@ -36,7 +37,13 @@ const STEPS: &[&str] = &["
     CREATE TABLE pending (
         dir TEXT NOT NULL, session TEXT NOT NULL, given TEXT NOT NULL, PRIMARY KEY (dir, session)
     ) WITHOUT ROWID;
-"];
+",
+    "
+    CREATE TABLE listed (
+        dir TEXT NOT NULL, session TEXT NOT NULL, row TEXT NOT NULL, PRIMARY KEY (dir, session)
+    ) WITHOUT ROWID;
+",
+];
 
 /// Where the file is.
 #[derive(Debug)]

@@ -353,7 +353,7 @@ async fn a_file_of_version_0_is_brought_up_once_and_keeps_what_is_in_it() {
     let conn = rusqlite::Connection::open(bed.db()).unwrap();
     let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     let kept: String = conn.query_row("SELECT text FROM notes", [], |row| row.get(0)).unwrap();
-    assert_eq!((version, kept.as_str()), (1, "kept"));
+    assert_eq!((version, kept.as_str()), (2, "kept"));
 }
 
 #[tokio::test]

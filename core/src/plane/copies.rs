@@ -107,12 +107,9 @@ impl Plane {
         let room = self.make_room(hold).await?;
         let (id, created) = (new_session_id()?, now_ms());
         let settings = self.settings(&*agent, history.settings());
-        let header = Header {
-            parent: Some(parent.clone()),
-            label: of.and_then(|header| header.label),
-            source,
-            ..header(&id, &*agent, &cwd, created)
-        };
+        let (label, extra) = of.map(|header| (header.label, header.extra)).unwrap_or_default();
+        let header =
+            Header { parent: Some(parent.clone()), label, extra, source, ..header(&id, &*agent, &cwd, created) };
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let transcript = self.dir().fork(&history, header, lock.clone()).await?;
         let message_count = history.context().len();
@@ -165,7 +162,7 @@ impl Plane {
             parent: history.header().and_then(|header| header.parent.clone()),
             usage: Some(detail.usage),
             messages: history.messages().iter().map(|message| (**message).clone()).collect(),
-            extra: history.header().map(|header| header.extra.clone()).unwrap_or_default(),
+            extra: extra_of(&history),
         })
     }
 
@@ -195,7 +192,7 @@ impl Plane {
             title: import.title.or(session.title),
         };
         let mut history = History::default();
-        history.apply(Record::Set(patch));
+        history.apply(Record::set(patch));
         session.messages.into_iter().for_each(|message| history.apply(Record::Message(message)));
         let extra: Extra = session.extra;
         let header = Header { parent: session.parent, extra, ..header(&id, &*owner, &cwd, session.created) };
@@ -244,4 +241,11 @@ impl Plane {
         self.inner.services.feed.change(|_| (vec![Marker::Deleted { id: id.clone(), agent }], ()));
         Ok(())
     }
+}
+
+/// What the header and the settings say that is not known here; the header's word is the last. Clause: C15.
+fn extra_of(history: &History) -> Extra {
+    let mut extra = history.settings_extra().clone();
+    extra.extend(history.header().map(|header| header.extra.clone()).unwrap_or_default());
+    extra
 }

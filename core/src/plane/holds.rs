@@ -69,6 +69,11 @@ impl Holds {
         self.parties().get_mut(hold.0).is_some_and(|party| party.held.insert(id.clone()))
     }
 
+    /// Whether the party holds it.
+    pub(super) fn has(&self, hold: &Hold, id: &SessionId) -> bool {
+        self.parties().get(hold.0).is_some_and(|party| party.held.contains(id))
+    }
+
     /// Takes one party's hold away; whether that was the last one.
     fn drop_one(&self, hold: &Hold, id: &SessionId) -> bool {
         let mut parties = self.parties();

@@ -20,11 +20,14 @@ use triplane_protocol::{
     AgentEvent, SessionId, Stop,
     event::{CloseReason, SettingsPatch},
     ir::Extra,
-    record::{Header, Record, RunState, TRANSCRIPT_VERSION},
+    record::{Header, Record, TRANSCRIPT_VERSION},
 };
 
 /// How long shutdown waits for sessions that were told to end at once.
 const END_GRACE: Duration = Duration::from_secs(10);
+
+/// How long shutdown waits for agents to let go of their processes.
+const AGENT_GRACE: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether another process took a session over.
 const TAKEOVER_WATCH: Duration = Duration::from_millis(400);
@@ -52,6 +55,7 @@ impl Plane {
     pub async fn create(&self, hold: &Hold, created: Created) -> Result<SessionDetail, PlaneError> {
         self.open_for_work()?;
         let agent = self.agent(created.agent.as_deref())?;
+        agent.learn().await;
         let (settings, fell_back) = self.choose(&*agent, &created.settings, &created.fallbacks)?;
         let cwd = self.cwd(created.cwd)?;
         let room = self.make_room(hold).await?;
@@ -59,7 +63,7 @@ impl Plane {
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let at = now_ms();
         let mut header = header(&id, &*agent, &cwd, at);
-        (header.label, header.source) = (created.label, created.source);
+        (header.label, header.source, header.parent) = (created.label, created.source, created.parent);
         let unsaved = SettingsPatch {
             model: Some(settings.model.clone()),
             effort: settings.effort,
@@ -114,9 +118,20 @@ impl Plane {
     pub async fn attach_with(&self, hold: &Hold, id: &SessionId, attach: Attach) -> Result<Attached, PlaneError> {
         self.open_for_work()?;
         let gate = self.gate(id);
-        let _turn = gate.lock().await;
+        // Room for one that is live already is made before it is this caller's turn: whoever has to go has a gate too, and
+        // somebody in his turn there may want this one to go.
+        let (mut room, _turn) = loop {
+            let wanted = || self.is_live(id) && !self.inner.holds.has(hold, id);
+            let room = if wanted() { Some(self.make_room(hold).await?) } else { None };
+            let turn = gate.lock().await;
+            if room.is_some() || !wanted() {
+                break (room, turn);
+            }
+        };
         if self.live(id).is_ok() {
-            self.inner.holds.add(hold, id);
+            if let Some(room) = room.take() {
+                room.fill(id);
+            }
             if let Some(model) = attach.model {
                 self.set(id, SettingsPatch { model: Some(model), ..SettingsPatch::default() }).await?;
             }
@@ -127,14 +142,21 @@ impl Plane {
         }
         let stored = self.stored(id).await?;
         let owner = stored.history.header().map(|header| header.agent.clone());
-        let runs_here = self.agent(owner.as_deref()).is_ok_and(|agent| {
-            let agent = agent.descriptor();
-            agent.can.prompt || agent.id == NoAgent::NAME
-        });
+        let runs_here = match self.agent(owner.as_deref()) {
+            Ok(agent) => {
+                agent.learn().await;
+                let agent = agent.descriptor();
+                agent.can.prompt || agent.id == NoAgent::NAME
+            }
+            Err(_) => false,
+        };
         if !runs_here {
             return Ok(Attached { session: self.get(id).await?, read_only: true });
         }
-        let room = self.make_room(hold).await?;
+        let room = match room.take() {
+            Some(room) => room,
+            None => self.make_room(hold).await?,
+        };
         let lock = self.dir().lock(id, &self.inner.node.id, attach.takeover).await?;
         let loaded = self.dir().load(id, lock.clone()).await?;
         if loaded.report != Default::default() {
@@ -195,10 +217,10 @@ impl Plane {
         let mut machine = Machine::new(opening.history, opening.settings, limits.queued_prompts);
         if let Some(run) = interrupted {
             tracing::warn!(session = %opening.id, %run, "its last run was cut off");
-            machine.write_later(Record::Run { id: run, state: RunState::Ended, stop: Some(Stop::Aborted) });
+            machine.write_later(Record::ended(run, Stop::Aborted));
         }
         if let Some(patch) = opening.unsaved {
-            machine.write_later(Record::Set(patch));
+            machine.write_later(Record::set(patch));
         }
         let (live, inbox) = Live::new(Parts {
             id: opening.id.clone(),
@@ -279,10 +301,11 @@ impl Plane {
     }
 
     /// Shuts down: no new sessions or runs, runs may finish within `grace`, then they are cancelled; every session is
-    /// detached with reason `shutdown`. Idempotent; all callers wait for the end. Clauses: C09, L13.
+    /// detached with reason `shutdown`. Idempotent; all callers wait for the end. Cancel: dropped, the next caller does the rest.
+    /// Clauses: C09, L13.
     pub async fn shutdown(&self, grace: Duration) {
         let mut closed = self.inner.closed.lock().await;
-        if std::mem::replace(&mut *closed, true) {
+        if *closed {
             return;
         }
         self.inner.closing.cancel();
@@ -305,11 +328,22 @@ impl Plane {
         let all = async {
             while ends.join_next().await.is_some() {}
             tracker.wait().await;
+            self.dir().keep_index();
             self.overlay().close().await;
         };
         if tokio::time::timeout(grace + END_GRACE, all).await.is_err() {
             tracing::error!("some sessions did not end in time");
         }
+        let mut closing = tokio::task::JoinSet::new();
+        for agent in &self.inner.agents {
+            let agent = agent.clone();
+            closing.spawn(async move { agent.close().await });
+        }
+        let agents = async { while closing.join_next().await.is_some() {} };
+        if tokio::time::timeout(AGENT_GRACE, agents).await.is_err() {
+            tracing::error!("some agents did not end in time");
+        }
+        *closed = true;
     }
 
     /// Errors: `Closing` once shutdown has begun.

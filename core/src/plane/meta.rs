@@ -262,7 +262,7 @@ impl Plane {
         };
         if let Some(Pending { header, settings, .. }) = pending.clone() {
             history.apply(Record::Session(header));
-            history.apply(Record::Set(settings));
+            history.apply(Record::set(settings));
         }
         Ok(Stored { history, flushed, pending })
     }

@@ -5,8 +5,10 @@
 //! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
 //! - `foreign`: sessions in the stores of other programs.
 //! - `meta`: what people say of sessions, and projects; rows of the list with all of it.
+//! - `config`: the config of agents.
 //! - `types`: what the calls take and give.
 
+mod config;
 mod copies;
 mod files;
 mod foreign;
@@ -19,6 +21,7 @@ mod types;
 mod upkeep;
 
 pub use crate::session::input::ClearWhen;
+pub use config::ConfigCount;
 pub use copies::{Forked, Import, Written};
 pub use files::{Restored, Skipped};
 pub use meta::MetaRow;
@@ -83,11 +86,15 @@ impl Plane {
     /// Errors: a directory that cannot be made or is not ours to write; `UnknownAgent` for a default that is not there.
     pub fn open(config: PlaneConfig, agents: Vec<Arc<dyn Agent>>) -> Result<Self, PlaneError> {
         let node = Node::of(&config.home)?;
-        let dir = Arc::new(SessionDir::open(&config.session_dir, config.durability)?);
-        let overlay = match config.overlay {
-            true => Overlay::new(&config.home, dir.root(), config.durability),
-            false => Overlay::off(),
+        let dir = SessionDir::open(&config.session_dir, config.durability)?;
+        let (dir, overlay) = match config.overlay {
+            true => {
+                let overlay = Overlay::new(&config.home, dir.root(), config.durability);
+                (dir.with_cache(Arc::new(overlay.clone())), overlay)
+            }
+            false => (dir, Overlay::off()),
         };
+        let dir = Arc::new(dir);
         let services = Services {
             dir,
             overlay,

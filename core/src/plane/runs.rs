@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use triplane_protocol::{
-    MessageId, Part, RequestId, RunId, SessionId, TaskId,
+    MessageId, Part, RequestId, RunId, SessionId, Stop, TaskId,
     event::{PermissionRequest, SettingsPatch},
 };
 
@@ -63,22 +63,28 @@ impl Plane {
         Ok(())
     }
 
-    /// Cancels this run, if it is the one in flight; `false` when it is over. Otherwise as [`Plane::cancel`]. Clause: H19.
+    /// Cancels this run, if it is the one in flight. Otherwise as [`Plane::cancel`]. Clause: H19.
     pub async fn cancel_run(&self, id: &SessionId, run: &RunId) -> Result<bool, PlaneError> {
-        self.cancel_seen(&*self.live(id)?, Some(run.clone())).await
+        Ok(self.cancel_seen(&*self.live(id)?, Some(run.clone())).await? == Some(Stop::Aborted))
     }
 
-    /// Cancels the run in flight; `false` when nothing ran. Resolves once the run's end is published.
+    /// Cancels the run in flight. Resolves once the run's end is published: `true` when the run was cut short, `false` when
+    /// nothing ran or it came to its own end first ([`Plane::cancel_told`] tells them apart).
     /// Its permission requests expire. Never reaches a later run. Errors: `NotFound` when not live. Clause: H19.
     pub async fn cancel(&self, id: &SessionId) -> Result<bool, PlaneError> {
+        Ok(self.cancel_told(id).await? == Some(Stop::Aborted))
+    }
+
+    /// As [`Plane::cancel`]; answers with how the run ended that was told to stop, `None` when nothing ran.
+    pub async fn cancel_told(&self, id: &SessionId) -> Result<Option<Stop>, PlaneError> {
         let live = self.live(id)?;
         let seen = live.machine().run_id().cloned();
         self.cancel_seen(&live, seen).await
     }
 
-    async fn cancel_seen(&self, live: &Live, seen: Option<RunId>) -> Result<bool, PlaneError> {
+    async fn cancel_seen(&self, live: &Live, seen: Option<RunId>) -> Result<Option<Stop>, PlaneError> {
         match live.ask(|ticket| Input::Cancel(ticket, seen)).await? {
-            Reply::Cancelled(cancelled) => Ok(cancelled),
+            Reply::Cancelled(stop) => Ok(stop),
             Reply::Done | Reply::Answered(_) | Reply::Compacted(..) => Err(odd_reply()),
         }
     }

@@ -69,6 +69,8 @@ pub struct Created {
     pub fallbacks: Vec<String>,
     /// Free text of the creator.
     pub label: Option<String>,
+    /// The session that it belongs to.
+    pub parent: Option<SessionId>,
     /// Which client created it.
     pub source: Option<String>,
 }

@@ -17,9 +17,8 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 use triplane_protocol::{
-    Message, MessageId, Role, SessionId,
+    MessageId, Role, SessionId,
     event::CloseReason,
-    ir::{KnownPart, Part},
     record::{Checkpoint, Record},
 };
 
@@ -80,14 +79,14 @@ impl Plane {
         }
     }
 
-    /// Takes the last prompt back, its answer, and the file changes that it made. Not past a clear or a compaction.
+    /// Takes the last prompt back, its answer, and the file changes that it made. Not past a clear or a compaction,
+    /// unless it was the prompt's own run that needed it.
     /// Errors: `NotFound`, `Busy`, `Invalid` when there is nothing to undo. Clause: H22.
     pub async fn undo(&self, id: &SessionId) -> Result<Undone, PlaneError> {
         self.at_rest(id, |history, cwd, blobs| {
             let messages = history.messages();
-            let at = messages.iter().rposition(|message| message.role == Role::User || is_boundary(message));
-            let found = at.and_then(|at| messages.get(at).map(|message| (at, message)));
-            let Some((at, message)) = found.filter(|(_, message)| message.role == Role::User) else {
+            let found = history.last_prompt().and_then(|at| messages.get(at).map(|message| (at, message)));
+            let Some((at, message)) = found else {
                 return Err(PlaneError::Invalid("there is no prompt to take back".into()));
             };
             let prompt = message.plain_text();
@@ -222,8 +221,4 @@ fn checkpoints_from(history: &History, from: usize) -> Vec<Checkpoint> {
     let messages = history.messages().get(from..).unwrap_or_default();
     let of_them = |checkpoint: &&Checkpoint| messages.iter().any(|message| message.id == checkpoint.message);
     history.checkpoints().iter().filter(of_them).cloned().collect()
-}
-
-fn is_boundary(message: &Message) -> bool {
-    message.parts.iter().any(|part| matches!(part, Part::Known(KnownPart::Boundary { .. })))
 }

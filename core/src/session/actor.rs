@@ -27,7 +27,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use triplane_protocol::{
-    AgentEvent, ErrorCode, Message, MessageId, RequestId, RunId, Stop, Usage,
+    AgentEvent, ErrorCode, Message, MessageId, RequestId, RunId, Stop,
     event::{CloseReason, Origin, Outcome},
     record::Record,
 };
@@ -192,10 +192,18 @@ impl Actor {
                     let _ = tx.send(Ok(Run { run_id, seq: self.busy_seq, end }));
                 }
             }
-            Effect::StartRun { run_id, message_id, history, settings } => {
-                self.start_run(run_id, message_id, history, settings);
+            Effect::StartRun { run_id, message_id, history, settings, turns } => {
+                let Some(left) = self.live.services.limits.max_turns.checked_sub(turns).filter(|left| *left > 0) else {
+                    return Some(Input::Agent(run_id, Say::Ended(RunOutcome::of(Stop::MaxTurns))));
+                };
+                let turn = self.turn(&run_id, history, &settings, left);
+                let sink = RunSink::new(self.live.clone(), run_id.clone(), message_id);
+                self.with_agent(run_id, settings, Work::Run { turn, sink });
             }
-            Effect::StartCompact { run_id, history, settings } => self.start_compact(run_id, history, settings),
+            Effect::StartCompact { run_id, history, settings } => {
+                let turn = self.turn(&run_id, history, &settings, self.live.services.limits.max_turns);
+                self.with_agent(run_id, settings, Work::Summarize { turn });
+            }
             Effect::CancelRun(run_id) => {
                 if let Some(run) = self.run.as_mut().filter(|run| run.id == run_id) {
                     run.cancel.cancel();
@@ -311,19 +319,7 @@ impl Actor {
         Ok(())
     }
 
-    fn start_run(&mut self, run_id: RunId, message_id: MessageId, history: Vec<Arc<Message>>, settings: Settings) {
-        let turn = self.turn(&run_id, history, &settings);
-        let sink = RunSink::new(self.live.clone(), run_id.clone(), message_id);
-        self.with_agent(run_id, settings, Work::Run { turn, sink });
-    }
-
-    fn start_compact(&mut self, run_id: RunId, history: Vec<Arc<Message>>, settings: Settings) {
-        let turn = self.turn(&run_id, history, &settings);
-        self.with_agent(run_id, settings, Work::Summarize { turn });
-    }
-
-    fn turn(&self, run_id: &RunId, history: Vec<Arc<Message>>, settings: &Settings) -> Turn {
-        let max_turns = self.live.services.limits.max_turns;
+    fn turn(&self, run_id: &RunId, history: Vec<Arc<Message>>, settings: &Settings, max_turns: u32) -> Turn {
         Turn { run_id: run_id.clone(), history, settings: settings.clone(), cwd: self.live.cwd.clone(), max_turns }
     }
 
@@ -388,9 +384,7 @@ impl Actor {
         if run.compacts {
             return Some(broke(run.id, true, ErrorCode::Cancelled, "cancelled".into()));
         }
-        let outcome =
-            RunOutcome { stop: Stop::Aborted, reply: String::new(), usage: Usage::default(), turns: 0, error: None };
-        Some(Input::Agent(run.id, Say::Ended(outcome)))
+        Some(Input::Agent(run.id, Say::Ended(RunOutcome::of(Stop::Aborted))))
     }
 
     fn tell_ended(&mut self, run_id: RunId, outcome: RunOutcome) {
@@ -537,8 +531,7 @@ fn broke(id: RunId, compacts: bool, code: ErrorCode, message: String) -> Input {
     if compacts {
         return Input::Compacted(id, Err(error), MessageId::from(fresh_id()), now_ms());
     }
-    let (stop, error) = (Stop::Error, Some(error));
-    Input::Agent(id, Say::Ended(RunOutcome { stop, reply: String::new(), usage: Usage::default(), turns: 0, error }))
+    Input::Agent(id, Say::Ended(RunOutcome { error: Some(error), ..RunOutcome::of(Stop::Error) }))
 }
 
 /// The whole chain, for the log.

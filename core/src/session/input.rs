@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::Arc;
 use triplane_protocol::{
-    AgentEvent, Message, MessageId, Part, RequestId, RunId, SessionId, TaskId, Usage,
+    AgentEvent, Message, MessageId, Part, RequestId, RunId, SessionId, Stop, TaskId, Usage,
     event::{CloseReason, Outcome, PermissionRequest, SettingsPatch, TaskState},
     record::Record,
 };
@@ -115,6 +115,8 @@ pub enum Step {
     Release(Ticket),
     /// The boundary of a compaction.
     Compact,
+    /// The boundary of a compaction in a run, which goes on after it.
+    Squeeze,
     /// Something else that this caller waits for.
     Reply(Ticket),
     /// Nobody waits.
@@ -157,8 +159,8 @@ pub struct FinishedTask {
 pub enum Reply {
     /// It is done.
     Done,
-    /// Whether a run was cancelled.
-    Cancelled(bool),
+    /// How the run ended that was told to stop; `None`: there was nothing to cancel. A run may have come to its own end first.
+    Cancelled(Option<Stop>),
     /// What an answer did.
     Answered(Answered),
     /// What a compaction did: estimated tokens before and after.
@@ -196,6 +198,8 @@ pub enum Effect {
         history: Vec<Arc<Message>>,
         /// Settings of the run's first turn.
         settings: Settings,
+        /// Round trips that the run had already, when its context was made smaller for it.
+        turns: u32,
     },
     /// Have the agent summarise; its answer comes as [`Input::Compacted`].
     StartCompact {

@@ -9,24 +9,21 @@
 
 use super::{
     input::{Closing, Effect, FinishedTask, Input, Origin, PromptInput, Reply, Say, Step, Ticket},
+    overflow::Overflow,
     upkeep::Squeeze,
 };
 use crate::{
     PlaneError,
     agent::{RunError, RunOutcome, Settings},
-    plane::{Answered, Choice, TaskInfo, WhenBusy},
+    plane::{TaskInfo, WhenBusy},
     store::History,
 };
 use std::{collections::VecDeque, sync::Arc};
 use triplane_protocol::{
-    AgentEvent, ErrorCode, Message, MessageId, RequestId, Role, RunId, Stop, TaskId,
-    event::{CloseReason, OptionKind, Outcome, PermissionRequest, SettingsPatch, TaskState},
-    ir::Part,
-    record::{Record, RunState},
+    AgentEvent, ErrorCode, Message, MessageId, Role, RunId, Stop,
+    event::{CloseReason, Outcome, PermissionRequest, SettingsPatch, TaskState},
+    record::Record,
 };
-
-/// Background tasks that are kept in the list after their end.
-const ENDED_TASKS: usize = 64;
 
 /// The state of one live session.
 #[derive(Debug)]
@@ -38,9 +35,9 @@ pub struct Machine {
     pub(super) phase: Phase,
     waiting: VecDeque<(Ticket, PromptInput)>,
     queue_cap: usize,
-    permissions: Vec<PermissionRequest>,
-    tasks: Vec<TaskInfo>,
-    handover: Vec<FinishedTask>,
+    pub(super) permissions: Vec<PermissionRequest>,
+    pub(super) tasks: Vec<TaskInfo>,
+    pub(super) handover: Vec<FinishedTask>,
     pub(super) closing: Option<CloseReason>,
     closers: Vec<Ticket>,
     /// Records that go out with the next write: what create was given, the end of a run that a crash cut off.
@@ -51,7 +48,7 @@ pub struct Machine {
 #[derive(Debug)]
 pub(super) enum Phase {
     Idle,
-    Running(Flight),
+    Running(Box<Flight>),
     Compacting(Squeeze),
     Reserved,
     Closed,
@@ -60,17 +57,19 @@ pub(super) enum Phase {
 /// The run in flight.
 #[derive(Debug)]
 pub(super) struct Flight {
-    run_id: RunId,
+    pub(super) run_id: RunId,
     /// Who prompted; nobody, when the plane itself began the run.
     ticket: Option<Ticket>,
-    message_id: MessageId,
+    pub(super) message_id: MessageId,
     origin: Origin,
-    cancelling: bool,
+    pub(super) cancelling: bool,
     cancel_waiters: Vec<Ticket>,
     /// How many finished tasks its prompt hands over.
     hands_over: usize,
     /// The outcome, once the agent gave it; kept for the case that its record cannot be written.
-    ended: Option<RunOutcome>,
+    pub(super) ended: Option<RunOutcome>,
+    /// What its context was made smaller for, and how far it had come before.
+    pub(super) overflow: Overflow,
 }
 
 impl Machine {
@@ -141,16 +140,6 @@ impl Machine {
         }
     }
 
-    /// Pending permission requests, oldest first.
-    pub fn permissions(&self) -> &[PermissionRequest] {
-        &self.permissions
-    }
-
-    /// Background tasks, oldest first.
-    pub fn tasks(&self) -> &[TaskInfo] {
-        &self.tasks
-    }
-
     /// How many prompts wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -214,11 +203,17 @@ impl Machine {
         }
     }
 
-    fn start(&mut self, ticket: Option<Ticket>, prompt: PromptInput, hands_over: usize, out: &mut Vec<Effect>) {
+    pub(super) fn start(
+        &mut self,
+        ticket: Option<Ticket>,
+        prompt: PromptInput,
+        hands_over: usize,
+        out: &mut Vec<Effect>,
+    ) {
         let PromptInput { run_id, message_id, parts, origin, at, .. } = prompt;
         let message = Message::of(message_id.clone(), Role::User, parts, at);
-        let started = Record::Run { id: run_id.clone(), state: RunState::Started, stop: None };
-        self.phase = Phase::Running(Flight {
+        let started = Record::started(run_id.clone());
+        self.phase = Phase::Running(Box::new(Flight {
             run_id,
             ticket,
             message_id,
@@ -227,7 +222,8 @@ impl Machine {
             cancel_waiters: Vec::new(),
             hands_over,
             ended: None,
-        });
+            overflow: Overflow::default(),
+        }));
         self.append([started, Record::Message(message)], true, Step::Start, out);
     }
 
@@ -241,14 +237,14 @@ impl Machine {
         out.push(Effect::Publish(AgentEvent::UserMessage { id: id.clone(), text, origin: flight.origin }));
         out.push(Effect::Accepted { ticket: flight.ticket, run_id: run_id.clone() });
         let (history, settings) = (self.history.context(), self.settings.clone());
-        out.push(Effect::StartRun { run_id, message_id: id, history, settings });
+        out.push(Effect::StartRun { run_id, message_id: id, history, settings, turns: 0 });
     }
 
     /// Cancels the run in flight, but none that began after the one that the caller saw. Clause: H19.
     fn cancel(&mut self, ticket: Ticket, seen: Option<&RunId>, out: &mut Vec<Effect>) {
         let meant = seen.is_none_or(|seen| self.run_id() == Some(seen));
         match &mut self.phase {
-            _ if !meant => out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false)))),
+            _ if !meant => out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(None)))),
             Phase::Running(flight) => {
                 flight.cancel_waiters.push(ticket);
                 self.cancel_flight(out);
@@ -258,7 +254,7 @@ impl Machine {
                 self.cancel_flight(out);
             }
             Phase::Idle | Phase::Reserved | Phase::Closed => {
-                out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(false))));
+                out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(None))));
             }
         }
     }
@@ -279,12 +275,6 @@ impl Machine {
         self.expire_permissions(out);
     }
 
-    fn expire_permissions(&mut self, out: &mut Vec<Effect>) {
-        for request in std::mem::take(&mut self.permissions) {
-            resolve(request.request_id, Outcome::Expired, None, None, None, out);
-        }
-    }
-
     fn agent(&mut self, run_id: &RunId, say: Say, out: &mut Vec<Effect>) {
         let cancelling = match &self.phase {
             Phase::Running(flight) if flight.run_id == *run_id => flight.cancelling,
@@ -298,30 +288,18 @@ impl Machine {
             }
         };
         match say {
-            Say::Event(event) => out.push(Effect::Publish(event)),
+            Say::Event(event) => out.push(Effect::Publish(self.counted(event))),
             Say::Message(message) => self.append([Record::Message(message)], false, Step::Plain, out),
-            Say::Ask { request, answerable } => {
-                let id = request.request_id.clone();
-                out.push(Effect::Publish(AgentEvent::PermissionRequest(request.clone())));
-                if cancelling {
-                    resolve(id, Outcome::Expired, None, None, None, out);
-                } else if answerable {
-                    self.permissions.push(request);
-                } else {
-                    let why =
-                        "no connected front end can answer permission requests; choose another mode or save a rule";
-                    resolve(id, Outcome::Denied, None, Some(why.to_owned()), None, out);
-                }
-            }
-            Say::Ended(outcome) => self.end(outcome, out),
+            Say::Ask { request, answerable } => self.asked(request, answerable, cancelling, out),
+            Say::Ended(outcome) => self.said_ended(outcome, out),
         }
     }
 
     /// The run's end: stored first, then told.
-    fn end(&mut self, outcome: RunOutcome, out: &mut Vec<Effect>) {
-        self.expire_permissions(out);
+    pub(super) fn end(&mut self, outcome: RunOutcome, out: &mut Vec<Effect>) {
         if let Phase::Running(flight) = &mut self.phase {
-            let record = Record::Run { id: flight.run_id.clone(), state: RunState::Ended, stop: Some(outcome.stop) };
+            let outcome = flight.overflow.sum(outcome);
+            let record = Record::ended(flight.run_id.clone(), outcome.stop);
             flight.ended = Some(outcome);
             self.append([record], true, Step::End, out);
         }
@@ -346,9 +324,10 @@ impl Machine {
             run_id: flight.run_id.clone(),
         }));
         out.push(Effect::Publish(AgentEvent::Status { busy: false, outcome: Some(outcome.stop) }));
+        let stop = outcome.stop;
         out.push(Effect::Ended { run_id: flight.run_id, outcome });
         for ticket in flight.cancel_waiters {
-            out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(true))));
+            out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(Some(stop)))));
         }
         self.next(out);
     }
@@ -376,59 +355,17 @@ impl Machine {
         }
     }
 
-    fn answer(
-        &mut self,
-        ticket: Ticket,
-        request_id: &RequestId,
-        choice: Choice,
-        reason: Option<String>,
-        by: Option<String>,
-        out: &mut Vec<Effect>,
-    ) {
-        let Some(at) = self.permissions.iter().position(|request| request.request_id == *request_id) else {
-            let what = "permission request";
-            let error = PlaneError::NotFound { what, id: request_id.to_string(), hint: " is pending" };
-            out.push(Effect::Reply(ticket, Err(error)));
-            return;
-        };
-        let Some(request) = self.permissions.get(at) else { return };
-        let chosen = match &choice {
-            Choice::Option(id) => request.options.iter().find(|option| option.id == *id),
-            Choice::Kind { allow, always } => {
-                let wanted = [kind_of(*allow, *always), kind_of(*allow, false)];
-                wanted.iter().find_map(|kind| request.options.iter().find(|option| option.kind == *kind))
-            }
-        };
-        let Some(option) = chosen.cloned() else {
-            let ids: Vec<&str> = request.options.iter().map(|option| option.id.as_str()).collect();
-            let text = format!("option: was not offered; offered are {}", ids.join(", "));
-            out.push(Effect::Reply(ticket, Err(PlaneError::InvalidParams(text))));
-            return;
-        };
-        let request = self.permissions.remove(at);
-        let allowed = option.kind.allows();
-        let outcome = if allowed { Outcome::Allowed } else { Outcome::Denied };
-        if option.kind.always() {
-            // Saved before the agent goes on, so that its next call already meets the rule.
-            out.push(Effect::SaveRule { ticket, request_id: request.request_id.clone(), allow: allowed });
-        } else {
-            let answered = Answered { allowed, persisted: None, error: None };
-            out.push(Effect::Reply(ticket, Ok(Reply::Answered(answered))));
-        }
-        resolve(request.request_id, outcome, Some(option.id), reason, by, out);
-    }
-
     fn set(&mut self, ticket: Ticket, patch: SettingsPatch, out: &mut Vec<Effect>) {
         if self.closed() {
             out.push(Effect::Reply(ticket, Err(PlaneError::Closing)));
             return;
         }
-        self.append([Record::Set(patch)], true, Step::Set(ticket), out);
+        self.append([Record::set(patch)], true, Step::Set(ticket), out);
     }
 
     fn settings_stored(&mut self, ticket: Ticket, records: &[Record], out: &mut Vec<Effect>) {
         for record in records {
-            let Record::Set(patch) = record else { continue };
+            let Record::Set { patch, .. } = record else { continue };
             if let Some(model) = &patch.model {
                 self.settings.model.clone_from(model);
             }
@@ -462,64 +399,8 @@ impl Machine {
                 self.next(out);
             }
             Step::Compact => self.tell_compacted(out),
+            Step::Squeeze => self.squeezed(out),
             Step::Plain => (),
-        }
-    }
-
-    fn task_started(&mut self, task: TaskInfo, out: &mut Vec<Effect>) {
-        if self.closed() {
-            out.push(Effect::StopTask(task.id));
-            return;
-        }
-        let (task_id, title) = (task.id.clone(), task.title.clone());
-        self.tasks.push(task);
-        out.push(Effect::Publish(AgentEvent::TaskStart { task_id, title }));
-    }
-
-    fn task_ended(&mut self, id: &TaskId, state: TaskState, text: String, at: i64, out: &mut Vec<Effect>) {
-        if self.closed() {
-            return;
-        }
-        let Some(task) = self.tasks.iter_mut().find(|task| task.id == *id && task.state == TaskState::Running) else {
-            return;
-        };
-        task.state = state;
-        task.ended = Some(at);
-        let title = task.title.clone();
-        let ended = self.tasks.iter().filter(|task| task.state != TaskState::Running).count();
-        if ended > ENDED_TASKS
-            && let Some(oldest) = self.tasks.iter().position(|task| task.state != TaskState::Running)
-        {
-            self.tasks.remove(oldest);
-        }
-        out.push(Effect::Publish(AgentEvent::TaskEnd { task_id: id.clone(), state, text: text.clone() }));
-        // A task that somebody stopped has nothing to hand over: whoever stopped it knows.
-        if state != TaskState::Stopped && self.closing.is_none() {
-            self.handover.push(FinishedTask { id: id.clone(), title, state, text });
-            if self.idle() {
-                out.push(Effect::WantHandover);
-            }
-        }
-    }
-
-    /// The run that hands finished tasks over; `prompt` brings the ids and the time.
-    fn start_handover(&mut self, mut prompt: PromptInput, out: &mut Vec<Effect>) {
-        if !self.idle() || self.closing.is_some() || self.handover.is_empty() {
-            return;
-        }
-        let lines: Vec<String> = self.handover.iter().map(FinishedTask::tell).collect();
-        prompt.parts = vec![Part::text(lines.join("\n"))];
-        prompt.origin = Origin::Task;
-        self.start(None, prompt, lines.len(), out);
-    }
-
-    fn stop_task(&mut self, ticket: Ticket, id: &TaskId, out: &mut Vec<Effect>) {
-        if self.tasks.iter().any(|task| task.id == *id && task.state == TaskState::Running) {
-            out.push(Effect::StopTask(id.clone()));
-            out.push(Effect::Reply(ticket, Ok(Reply::Done)));
-        } else {
-            let error = PlaneError::NotFound { what: "running task", id: id.to_string(), hint: "" };
-            out.push(Effect::Reply(ticket, Err(error)));
         }
     }
 
@@ -581,7 +462,9 @@ impl Machine {
             }
             // A run whose end could not be written did not end well.
             Step::End => {
-                if let Phase::Running(Flight { ended: Some(outcome), .. }) = &mut self.phase {
+                if let Phase::Running(flight) = &mut self.phase
+                    && let Some(outcome) = &mut flight.ended
+                {
                     outcome.stop = Stop::Error;
                     outcome.error = Some(RunError { code: ErrorCode::Internal, message, retryable: true });
                 }
@@ -594,6 +477,7 @@ impl Machine {
                 self.next(out);
             }
             Step::Compact => self.end_compaction(Err(PlaneError::Internal(message)), out),
+            Step::Squeeze => self.not_squeezed(&message, out),
             Step::Plain => {
                 out.push(Effect::Publish(AgentEvent::Error { code: ErrorCode::Internal, message, retryable: true }));
                 self.cancel_flight(out);
@@ -604,42 +488,5 @@ impl Machine {
     /// The history for people, oldest first.
     pub fn messages(&self) -> Vec<Arc<Message>> {
         self.history.messages().to_vec()
-    }
-}
-
-const fn kind_of(allow: bool, always: bool) -> OptionKind {
-    match (allow, always) {
-        (true, false) => OptionKind::AllowOnce,
-        (true, true) => OptionKind::AllowAlways,
-        (false, false) => OptionKind::RejectOnce,
-        (false, true) => OptionKind::RejectAlways,
-    }
-}
-
-fn resolve(
-    request_id: RequestId,
-    outcome: Outcome,
-    option: Option<String>,
-    reason: Option<String>,
-    by: Option<String>,
-    out: &mut Vec<Effect>,
-) {
-    let event = AgentEvent::PermissionResolved { request_id: request_id.clone(), outcome, reason: reason.clone(), by };
-    out.push(Effect::Publish(event));
-    out.push(Effect::Verdict { request_id, outcome, option, reason });
-}
-
-impl FinishedTask {
-    /// What the model is told.
-    fn tell(&self) -> String {
-        let how = match self.state {
-            TaskState::Done => "is done",
-            TaskState::Failed => "failed",
-            TaskState::Stopped => "was stopped",
-            TaskState::Running => "is running",
-        };
-        // Set in, so that no line of it can pass for something that a user said.
-        let text = self.text.replace('\n', "\n  ");
-        format!("Background task {} ({}) {how}: {text}", self.id, self.title)
     }
 }

@@ -5,14 +5,14 @@ use super::{
     input::{ClearWhen, Closing, Effect, Input, Origin, PromptInput, Reply, Say, Ticket},
 };
 use crate::{
-    agent::{RunOutcome, Settings},
+    agent::{RunError, RunOutcome, Settings},
     plane::{Answer, Choice, TaskInfo, WhenBusy},
     session::TaskOutput,
     store::History,
 };
 use std::collections::VecDeque;
 use triplane_protocol::{
-    AgentEvent, CallId, Message, MessageId, Part, RequestId, Role, RunId, Stop, TaskId, Usage,
+    AgentEvent, CallId, ErrorCode, Message, MessageId, Part, RequestId, Role, RunId, Stop, TaskId, Usage,
     event::{CloseReason, OptionKind, Outcome, PermissionOption, PermissionRequest, SettingsPatch, TaskState},
     ir::Mode,
     record::Record,
@@ -54,6 +54,17 @@ fn outcome(stop: Stop) -> RunOutcome {
     RunOutcome { stop, reply: "r".into(), usage: Usage::default(), turns: 1, error: None }
 }
 
+const USAGE: Usage = Usage { input: 10, output: 1, cached: 0, reasoning: 0, cost: None };
+
+fn failure(code: ErrorCode) -> RunError {
+    RunError { code, message: "no".into(), retryable: false }
+}
+
+fn overflow(turns: u32, early: bool) -> RunOutcome {
+    let outcome = RunOutcome::needs_compaction(USAGE, turns);
+    if early { outcome } else { RunOutcome { error: Some(failure(ErrorCode::TooLarge)), ..outcome } }
+}
+
 /// `verb args`, one input. Tickets are numbers.
 fn input(words: &[&str]) -> Input {
     let ticket = |at: usize| Ticket(words[at].parse().unwrap());
@@ -72,6 +83,12 @@ fn input(words: &[&str]) -> Input {
         "ask-nobody" => Input::Agent(run(1), Say::Ask { request: request(words[2]), answerable: false }),
         "end" => Input::Agent(run(1), Say::Ended(outcome(Stop::Completed))),
         "aborted" => Input::Agent(run(1), Say::Ended(outcome(Stop::Aborted))),
+        // What was said does not fit: as the provider found, and as the agent saw it coming.
+        "overflow" => Input::Agent(run(1), Say::Ended(overflow(words[2].parse().unwrap(), false))),
+        "nearly-full" => Input::Agent(run(1), Say::Ended(overflow(words[2].parse().unwrap(), true))),
+        "squeezed" => Input::Compacted(run(1), Ok(("s".into(), USAGE)), MessageId::from(words[2]), 3),
+        "not-squeezed" => Input::Compacted(run(1), Err(failure(ErrorCode::Unavailable)), MessageId::from("b"), 3),
+        "turn" => Input::Agent(run(1), Say::Event(AgentEvent::TurnStart { turn: 1, model: "m".into() })),
         "overdue" => Input::Overdue(run(1)),
         "answer" => {
             let choice = match words[3] {
@@ -118,6 +135,8 @@ fn show(effect: &Effect) -> String {
             Outcome::Denied => "+denied".into(),
             Outcome::Expired => "+expired".into(),
         },
+        Effect::Publish(AgentEvent::TurnStart { turn, .. }) => format!("+turn:{turn}"),
+        Effect::Publish(AgentEvent::Error { code, .. }) => format!("+error:{code}"),
         Effect::Publish(event) => format!("+{}", event.kind()),
         Effect::Accepted { ticket, run_id } => {
             format!("accepted:{}:{run_id}", ticket.map_or("-".into(), |t| t.0.to_string()))
@@ -125,9 +144,14 @@ fn show(effect: &Effect) -> String {
         Effect::StartRun { history, .. } => format!("run:{}", history.len()),
         Effect::CancelRun(id) => format!("cancel:{id}"),
         Effect::DropRun(id) => format!("drop:{id}"),
+        Effect::Ended { run_id, outcome } if outcome.usage.input > 0 => {
+            format!("ended:{run_id}:{:?}:{}:{}", outcome.stop, outcome.turns, outcome.usage.input)
+        }
         Effect::Ended { run_id, outcome } => format!("ended:{run_id}:{:?}", outcome.stop),
         Effect::Reply(ticket, Ok(Reply::Done)) => format!("{}=done", ticket.0),
-        Effect::Reply(ticket, Ok(Reply::Cancelled(hit))) => format!("{}={hit}", ticket.0),
+        Effect::Reply(ticket, Ok(Reply::Cancelled(hit))) => {
+            format!("{}={}", ticket.0, hit.map_or("-".into(), |stop| format!("{stop:?}")))
+        }
         Effect::Reply(ticket, Ok(Reply::Answered(answered))) => format!("{}=answered:{}", ticket.0, answered.allowed),
         Effect::Reply(ticket, Err(error)) => format!("{}!{}", ticket.0, error.code()),
         Effect::Reply(ticket, Ok(Reply::Compacted(before, after))) => {
@@ -210,19 +234,19 @@ fn a_waiting_prompt_can_be_withdrawn_and_a_running_one_not() {
 
 #[test]
 fn a_cancel_is_answered_at_the_end_and_never_reaches_a_later_run() {
-    check("cancel 1", "1=false");
+    check("cancel 1", "1=-");
     check("prompt 1 a; cancel 2", "cancel:a");
     check("prompt 1 a; cancel 2; cancel 3", "");
-    check("prompt 1 a; cancel 2; cancel 3; aborted a", "write:1 +final +idle ended:a:Aborted 2=true 3=true");
+    check("prompt 1 a; cancel 2; cancel 3; aborted a", "write:1 +final +idle ended:a:Aborted 2=Aborted 3=Aborted");
     check("prompt 1 a; end a; prompt 2 b; say a late", "");
-    check("prompt 1 a; queue 2 b; end a; cancel 3 a", "3=false");
+    check("prompt 1 a; queue 2 b; end a; cancel 3 a", "3=-");
     check("prompt 1 a; queue 2 b; end a; cancel 3 b", "cancel:b");
     check("prompt 1 a; end a; overdue a", "");
 }
 
 #[test]
 fn a_run_that_will_not_end_is_given_up() {
-    check("prompt 1 a; cancel 2; overdue a", "drop:a write:1 +final +idle ended:a:Aborted 2=true");
+    check("prompt 1 a; cancel 2; overdue a", "drop:a write:1 +final +idle ended:a:Aborted 2=Aborted");
 }
 
 #[test]
@@ -290,7 +314,7 @@ fn nothing_happens_after_the_close() {
     for late in ["prompt 2 a", "set 2 n"] {
         check(&format!("close 1; {late}"), "2!closing");
     }
-    check("close 1; cancel 2", "2=false");
+    check("close 1; cancel 2", "2=-");
     check("close 1; close 2", "2=done");
     check("task t; close 1; task-done t", "");
 }
@@ -299,9 +323,9 @@ fn nothing_happens_after_the_close() {
 fn a_disk_that_refuses_leaves_memory_as_the_disk_is() {
     let machine = check("disk-full; prompt 1 a", "write:2 1!internal");
     assert!(!machine.busy() && machine.messages().is_empty());
-    let machine = check("prompt 1 a; disk-full; message a x", "write:1 +error cancel:a");
+    let machine = check("prompt 1 a; disk-full; message a x", "write:1 +error:internal cancel:a");
     assert_eq!(machine.messages().len(), 1);
-    check("prompt 1 a; disk-full; end a", "write:1 +error +final +idle ended:a:Error");
+    check("prompt 1 a; disk-full; end a", "write:1 +error:internal +final +idle ended:a:Error");
     check("disk-full; prompt 1 a; disk-ok; prompt 2 b", "write:2 +busy +user_message accepted:2:b run:1");
 }
 
@@ -320,7 +344,7 @@ fn a_reservation_keeps_runs_out_until_it_is_released() {
     check("reserve 1; prompt 2 a", "2!busy");
     check("reserve 1; queue 2 a; release 3", "write:1 3=done write:2 +busy +user_message accepted:2:a run:1");
     check("reserve 1; reserve 2", "2!busy");
-    check("reserve 1; cancel 2", "2=false");
+    check("reserve 1; cancel 2", "2=-");
     check("reserve 1; close 2; release 3", "write:1 3=done +session_closed closed:1");
     check("release 1", "1!internal");
 }
@@ -330,7 +354,7 @@ fn a_compaction_makes_the_context_smaller_and_can_be_cancelled() {
     let long = "prompt 1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; end aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     check(&format!("{long}; compact 2"), "+busy summarize:1");
     check(&format!("{long}; compact 2; summary"), "write:1 +compaction +idle 2=compacted:true");
-    check(&format!("{long}; compact 2; cancel 3; summary"), "+idle 2!cancelled 3=true");
+    check(&format!("{long}; compact 2; cancel 3; summary"), "+idle 2!cancelled 3=Aborted");
     check(&format!("{long}; compact 2; prompt 3 b"), "3!busy");
 }
 
@@ -372,4 +396,69 @@ fn results_of_tasks_outlive_a_disk_that_refuses_them() {
     let again = "disk-ok; prompt 1 a; end a";
     let told = "write:1 +final +idle ended:a:Completed handover write:2 +busy +user_message accepted:-:auto run:2";
     check(&format!("{failed}; {again}"), told);
+}
+
+#[test]
+fn a_refused_context_is_summarised_once_and_the_same_prompt_run_again() {
+    let full = "prompt 1 a; message a x; end a; prompt 2 b; overflow b 0";
+    // What came before the prompt is summarised; the model then sees the summary and the prompt.
+    check(full, "summarize:2");
+    check(&format!("{full}; squeezed b k"), "write:1 +compaction run:2");
+    let machine = check(&format!("{full}; squeezed b k; end b"), "write:1 +final +idle ended:b:Completed:1:20");
+    let seen: Vec<String> = machine.history.context().iter().map(|message| message.plain_text()).collect();
+    assert_eq!(seen, ["s", "b"]);
+    // Once.
+    let again = format!("{full}; squeezed b k; overflow b 1");
+    check(&again, "write:1 +error:too_large +final +idle ended:b:Error:1:30");
+    // The next run may be helped again: the summary and the prompt that was answered are something.
+    check(&format!("{again}; prompt 3 c; overflow c 0"), "summarize:2");
+}
+
+#[test]
+fn what_the_run_said_is_summarised_with_the_rest_and_its_turns_are_counted_on() {
+    let full = "prompt 1 a; message a x; nearly-full a 2";
+    check(full, "summarize:2");
+    check(&format!("{full}; squeezed a k; turn a"), "+turn:3");
+    check(&format!("{full}; squeezed a k; end a"), "write:1 +final +idle ended:a:Completed:3:20");
+    // It may ask again once it got further.
+    check(&format!("{full}; squeezed a k; message a y; nearly-full a 1"), "summarize:3");
+    check(
+        &format!("{full}; squeezed a k; message a y; nearly-full a 0"),
+        "write:1 +error:too_large +final +idle ended:a:Error:2:30",
+    );
+}
+
+#[test]
+fn nothing_to_summarise_is_the_error_that_it_was() {
+    check("prompt 1 a; overflow a 0", "write:1 +error:too_large +final +idle ended:a:Error:0:10");
+    check(
+        "prompt 1 a; message a x; end a; compact 2; summary; prompt 3 b; overflow b 0",
+        "write:1 +error:too_large +final +idle ended:b:Error:0:10",
+    );
+    let full = "prompt 1 a; message a x; end a; prompt 2 b; overflow b 0";
+    check(&format!("{full}; not-squeezed b"), "write:1 +error:too_large +final +idle ended:b:Error:0:10");
+    check(
+        &format!("{full}; disk-full; squeezed b k"),
+        "write:1 write:1 +error:internal +final +idle ended:b:Error:0:20",
+    );
+}
+
+#[test]
+fn a_run_that_is_being_summarised_is_cancelled_like_any_other() {
+    let full = "prompt 1 a; message a x; end a; prompt 2 b; overflow b 0";
+    check(&format!("{full}; prompt 3 c"), "3!busy");
+    check(&format!("{full}; cancel 3 b"), "cancel:b");
+    check(&format!("{full}; cancel 3 b; squeezed b k"), "write:1 +final +idle ended:b:Aborted:0:10 3=Aborted");
+    check(&format!("{full}; cancel 3 b; not-squeezed b"), "write:1 +final +idle ended:b:Aborted:0:10 3=Aborted");
+    check(
+        "prompt 1 a; message a x; end a; prompt 2 b; cancel 3; overflow b 0",
+        "write:1 +error:too_large +final +idle ended:b:Error:0:10 3=Error",
+    );
+    // The agent has nothing to say of the run meanwhile.
+    check(&format!("{full}; end b"), "");
+}
+
+#[test]
+fn a_cancel_tells_how_the_run_really_ended() {
+    check("prompt 1 a; cancel 2; end a", "write:1 +final +idle ended:a:Completed 2=Completed");
 }

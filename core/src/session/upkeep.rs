@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{PlaneError, agent::RunError};
 use std::sync::Arc;
-use triplane_protocol::{AgentEvent, Message, MessageId, RunId, Usage, ir::Boundary, record::Record};
+use triplane_protocol::{AgentEvent, Message, MessageId, RunId, Stop, Usage, record::Record};
 
 /// The compaction in flight.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Machine {
         if !self.at_rest(ticket, out) {
             return;
         }
-        let record = Record::Boundary { why: Boundary::Clear, summary: None, id: Some(id), at };
+        let record = Record::clear(id, at);
         match when {
             ClearWhen::Now => self.append([record], true, Step::Reply(ticket), out),
             ClearWhen::NextAppend => {
@@ -88,6 +88,12 @@ impl Machine {
         at: i64,
         out: &mut Vec<Effect>,
     ) {
+        if let Phase::Running(flight) = &self.phase {
+            if flight.run_id == *run_id {
+                self.summarised(result, id, at, out);
+            }
+            return;
+        }
         let Phase::Compacting(squeeze) = &mut self.phase else { return };
         if squeeze.run_id != *run_id {
             return;
@@ -97,7 +103,7 @@ impl Machine {
             Err(error) => self.end_compaction(Err(PlaneError::Unavailable(error.message)), out),
             Ok((summary, _)) => {
                 squeeze.summary.clone_from(&summary);
-                let record = Record::Boundary { why: Boundary::Compact, summary: Some(summary), id: Some(id), at };
+                let record = Record::compact(summary, id, at, None);
                 self.append([record], true, Step::Compact, out);
             }
         }
@@ -116,14 +122,14 @@ impl Machine {
         out.push(Effect::Publish(AgentEvent::Status { busy: false, outcome: None }));
         out.push(Effect::Reply(squeeze.ticket, reply));
         for ticket in squeeze.cancel_waiters {
-            out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(true))));
+            out.push(Effect::Reply(ticket, Ok(Reply::Cancelled(Some(Stop::Aborted)))));
         }
         self.next(out);
     }
 }
 
 /// A rough count of tokens: four bytes each.
-fn tokens(messages: &[Arc<Message>]) -> u64 {
+pub(super) fn tokens(messages: &[Arc<Message>]) -> u64 {
     let bytes: usize =
         messages.iter().map(|message| serde_json::to_vec(&message.parts).map_or(0, |text| text.len())).sum();
     bytes as u64 / 4

@@ -4,14 +4,17 @@
 use serde_json::value::RawValue;
 use std::{collections::HashSet, sync::Arc};
 use triplane_protocol::{
-    CallId, Message, MessageId, Part, Role, RunId, Usage,
+    CallId, Message, MessageId, Part, Role, RunId, Stop, Usage,
     event::SettingsPatch,
-    ir::{Boundary, KnownPart},
+    ir::{Boundary, Extra, KnownPart},
     record::{Checkpoint, Header, Record, RunState},
 };
 
 /// What the model is told of a call whose run ended first. FAULTS PC-11.
 const NO_RESULT: &str = "The call was interrupted; whether it took effect is not known.";
+
+/// The member of a boundary's part that names the prompt which its compaction left to be answered.
+const KEPT: &str = "kept";
 
 /// A line whose type is not known here; it survives a fork. Clause: C15.
 #[derive(Debug, Clone)]
@@ -37,9 +40,13 @@ pub struct History {
     header: Option<Header>,
     messages: Vec<Arc<Message>>,
     settings: SettingsPatch,
+    /// Members of `set` records that are not known here, the last of each name.
+    settings_extra: Extra,
     usage: Usage,
     checkpoints: Vec<Checkpoint>,
     interrupted: Option<RunId>,
+    /// Members of the last run's start that are not known here.
+    run_extra: Extra,
     updated: i64,
     boundaries: u64,
     unknown: Vec<Unknown>,
@@ -54,10 +61,14 @@ impl History {
                 self.header.get_or_insert(header);
             }
             Record::Message(message) => self.push(message),
-            Record::Boundary { why, summary, id, at } => {
+            Record::Boundary { why, summary, id, at, kept, mut extra } => {
                 self.boundaries += 1;
                 let id = id.unwrap_or_else(|| format!("boundary-{}", self.boundaries).into());
-                self.push(Message::of(id, Role::System, vec![Part::boundary(why, summary)], at));
+                if let Some(kept) = kept {
+                    extra.insert(KEPT.to_owned(), kept.as_str().into());
+                }
+                let part = Part::Known(KnownPart::Boundary { why, summary, extra });
+                self.push(Message::of(id, Role::System, vec![part], at));
             }
             Record::Rewind { to: None } => self.keep(0),
             Record::Rewind { to: Some(id) } => {
@@ -66,9 +77,18 @@ impl History {
                 }
             }
             Record::Checkpoint(checkpoint) => self.checkpoint(checkpoint),
-            Record::Set(patch) => self.set(patch),
-            Record::Run { id, state: RunState::Started, .. } => self.interrupted = Some(id),
-            Record::Run { state: RunState::Ended, .. } => self.interrupted = None,
+            Record::Set { patch, extra } => {
+                self.set(patch);
+                self.settings_extra.extend(extra);
+            }
+            Record::Run { id, state: RunState::Started, extra, .. } => {
+                self.interrupted = Some(id);
+                self.run_extra = extra;
+            }
+            Record::Run { id, state: RunState::Ended, stop, extra } => {
+                self.interrupted = None;
+                self.keep_run(id, stop, extra);
+            }
         }
     }
 
@@ -88,11 +108,16 @@ impl History {
     }
 
     /// What the model sees: what came after the last boundary, a compaction's summary first (as the user's words, under the
-    /// boundary's id). A call that never got a result gets an error as its result, so that a provider takes the history.
+    /// boundary's id), then the prompt that it left to be answered. A call that never got a result gets an error as its result, so that a provider takes the history.
     pub fn context(&self) -> Vec<Arc<Message>> {
         let last = self.messages.iter().rposition(|message| boundary(message).is_some());
         let (mut context, rest) = match last.and_then(|at| self.messages.split_at_checked(at)) {
-            Some((_, [message, rest @ ..])) => (summary_of(message).into_iter().collect::<Vec<_>>(), rest),
+            Some((before, [message, rest @ ..])) => {
+                let kept = kept_by(message).and_then(|id| {
+                    before.iter().rfind(|message| message.id.as_str() == id && message.role == Role::User)
+                });
+                (summary_of(message).into_iter().chain(kept.cloned()).collect::<Vec<_>>(), rest)
+            }
             Some((_, [])) | None => (Vec::new(), self.messages.as_slice()),
         };
         context.reserve(rest.len());
@@ -111,6 +136,11 @@ impl History {
     /// Settings as they were last set.
     pub fn settings(&self) -> &SettingsPatch {
         &self.settings
+    }
+
+    /// Members of `set` records that are not known here. Clause: C15.
+    pub fn settings_extra(&self) -> &Extra {
+        &self.settings_extra
     }
 
     /// Tokens over all runs, those of rewound messages too.
@@ -136,6 +166,23 @@ impl History {
     /// Lines of unknown types.
     pub fn unknown(&self) -> &[Unknown] {
         &self.unknown
+    }
+
+    /// Where the last prompt stands that the model still sees as one.
+    pub fn last_prompt(&self) -> Option<usize> {
+        let last = |message: &Arc<Message>| message.role == Role::User || boundary(message).is_some();
+        let at = self.messages.iter().rposition(last)?;
+        let message = self.messages.get(at)?;
+        if message.role == Role::User {
+            return Some(at);
+        }
+        let kept = kept_by(message)?;
+        self.messages.iter().take(at).rposition(|message| message.id.as_str() == kept && message.role == Role::User)
+    }
+
+    /// Whether this message is a boundary.
+    pub fn is_boundary(&self, id: &MessageId) -> bool {
+        self.position(id).and_then(|at| self.messages.get(at)).is_some_and(|message| boundary(message).is_some())
     }
 
     /// Where a message stands in [`messages`](Self::messages).
@@ -174,8 +221,9 @@ impl History {
     /// The lines of a fork: `header`, settings, messages and boundaries under their ids with unknown lines in their places, checkpoints.
     pub fn fork_lines(&self, header: Header) -> Vec<Line> {
         let mut lines = vec![Line::Record(Record::Session(header))];
-        if self.settings != SettingsPatch::default() {
-            lines.push(Line::Record(Record::Set(self.settings.clone())));
+        if self.settings != SettingsPatch::default() || !self.settings_extra.is_empty() {
+            let (patch, extra) = (self.settings.clone(), self.settings_extra.clone());
+            lines.push(Line::Record(Record::Set { patch, extra }));
         }
         let mut unknown = self.unknown.iter().peekable();
         for (at, message) in self.messages.iter().enumerate() {
@@ -211,12 +259,33 @@ impl History {
         }
     }
 
+    /// A fork has no use for runs that are over, unless somebody said more of one than is known here.
+    fn keep_run(&mut self, id: RunId, stop: Option<Stop>, extra: Extra) {
+        let begun = std::mem::take(&mut self.run_extra);
+        if begun.is_empty() && extra.is_empty() {
+            return;
+        }
+        let records = [
+            Record::Run { id: id.clone(), state: RunState::Started, stop: None, extra: begun },
+            Record::Run { id, state: RunState::Ended, stop, extra },
+        ];
+        for record in records {
+            // A record of strings and of members that came as JSON goes back into JSON.
+            if let Ok(raw) = serde_json::value::to_raw_value(&record) {
+                self.apply_unknown(raw);
+            }
+        }
+    }
+
     /// A change is told twice, before and after it is made; what is told after completes what was told before. Changes of one
     /// file stay apart, so that a change of somebody else in between can be seen.
     fn checkpoint(&mut self, new: Checkpoint) {
         let same = |old: &&mut Checkpoint| old.path == new.path && old.message == new.message;
         match self.checkpoints.iter_mut().rev().find(same) {
-            Some(old) if old.after.is_none() && old.before == new.before => old.after = new.after,
+            Some(old) if old.after.is_none() && old.before == new.before => {
+                old.after = new.after;
+                old.extra.extend(new.extra);
+            }
             Some(_) | None => self.checkpoints.push(new),
         }
     }
@@ -251,14 +320,25 @@ fn summary_of(message: &Message) -> Option<Arc<Message>> {
     }
 }
 
+/// The prompt that a compaction left to be answered.
+fn kept_by(message: &Message) -> Option<&str> {
+    match message.parts.as_slice() {
+        [Part::Known(KnownPart::Boundary { extra, .. })] => extra.get(KEPT)?.as_str(),
+        _ => None,
+    }
+}
+
 /// A boundary goes back to its own record, unless it came with members that the record has no place for.
 fn message_record(message: &Arc<Message>) -> Record {
     match (boundary(message), message.parts.first()) {
-        (Some((why, summary)), Some(Part::Known(KnownPart::Boundary { extra, .. })))
-            if extra.is_empty() && message.extra.is_empty() =>
-        {
+        (Some((why, summary)), Some(Part::Known(KnownPart::Boundary { extra, .. }))) if message.extra.is_empty() => {
             let (summary, id) = (summary.map(str::to_owned), Some(message.id.clone()));
-            Record::Boundary { why, summary, id, at: message.at }
+            let kept = kept_by(message).map(MessageId::from);
+            let mut extra = extra.clone();
+            if kept.is_some() {
+                extra.remove(KEPT);
+            }
+            Record::Boundary { why, summary, id, at: message.at, kept, extra }
         }
         _ => Record::Message(Message::clone(message)),
     }

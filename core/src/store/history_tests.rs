@@ -3,7 +3,11 @@
 
 use super::*;
 use serde_json::json;
-use triplane_protocol::{SessionId, ir::Mode};
+use triplane_protocol::{SessionId, Stop, ir::Mode};
+
+fn boundary_record(why: Boundary, summary: Option<String>) -> Record {
+    Record::Boundary { why, summary, id: None, at: 2, kept: None, extra: Extra::new() }
+}
 
 fn message(id: &str, role: Role, parts: Vec<Part>) -> Record {
     Record::Message(Message::of(id.into(), role, parts, 1))
@@ -19,11 +23,11 @@ fn fold(script: &str) -> History {
             b'a' => message(id, Role::Assistant, vec![Part::text(id)]),
             b'c' => message(id, Role::Assistant, calls().map(|id| Part::call(id, "t", json!({}))).collect()),
             b'r' => message(id, Role::Tool, calls().map(|id| Part::result(id, vec![], false)).collect()),
-            b'|' if word == "|clear" => Record::Boundary { why: Boundary::Clear, summary: None, id: None, at: 2 },
-            b'|' => Record::Boundary { why: Boundary::Compact, summary: Some("sum".into()), id: None, at: 2 },
+            b'|' if word == "|clear" => boundary_record(Boundary::Clear, None),
+            b'|' => boundary_record(Boundary::Compact, Some("sum".into())),
             b'<' => Record::Rewind { to: Some(&word[1..]).filter(|id| !id.is_empty()).map(MessageId::from) },
-            b'{' => Record::Run { id: word[1..].into(), state: RunState::Started, stop: None },
-            b'}' => Record::Run { id: word[1..].into(), state: RunState::Ended, stop: None },
+            b'{' => Record::started(word[1..].into()),
+            b'}' => Record::ended(word[1..].into(), Stop::Completed),
             b'?' => {
                 let raw = RawValue::from_string(format!(r#"{{"type":"new","n":{}}}"#, &word[1..])).unwrap();
                 history.apply_unknown(raw);
@@ -129,7 +133,7 @@ fn a_run_is_interrupted_until_it_ended() {
 fn settings_are_folded_and_survive_a_fork() {
     let mut history = History::default();
     let set = |history: &mut History, text: serde_json::Value| {
-        history.apply(Record::Set(serde_json::from_value(text).unwrap()));
+        history.apply(Record::set(serde_json::from_value(text).unwrap()));
     };
     set(&mut history, json!({"model":"script/echo","title":"a"}));
     set(&mut history, json!({"mode":"plan"}));
@@ -154,6 +158,7 @@ fn checkpoints_follow_their_message() {
             path: path.into(),
             before: before.map(Into::into),
             after: after.map(Into::into),
+            extra: Extra::new(),
             message: message.into(),
         }));
     };

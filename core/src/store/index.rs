@@ -1,9 +1,9 @@
 //! Rows for lists without opening transcripts twice: a row is read once for each state of its file, and grows with it.
 //! Invariant: the directory is the authority and this a cache: what is not there is never shown, what is there always is
-//! (FAULTS PC-09). A cache that outlives the process would stand where [`Index::known`] is filled.
+//! (FAULTS PC-09). Rows of earlier processes are adopted before the first look, and compared like those of this one.
 
 use super::{
-    Ground, IndexRow,
+    Cached, Ground, IndexRow,
     error::StoreError,
     files::{self, Access},
     lines::{Line, Lines},
@@ -11,7 +11,7 @@ use super::{
 };
 use serde::Deserialize;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, BufReader, Read, Seek, SeekFrom},
     path::Path,
@@ -38,6 +38,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// Temporary files that a crash left are removed after this.
 const STALE_TEMP: Duration = Duration::from_secs(3600);
 
+/// Rows that changed before they are handed to the cache: with fewer, reading them again costs no more than keeping them.
+pub(super) const WORTH_A_WRITE: usize = 64;
+
 /// Rows in the order of C13.
 pub(super) type Rows = Arc<[Arc<IndexRow>]>;
 
@@ -51,6 +54,10 @@ pub(super) struct Index {
 struct State {
     known: HashMap<SessionId, Known>,
     taken: Option<Taken>,
+    /// Rows that the cache has not, or has and should not.
+    unsaved: HashSet<SessionId>,
+    /// Whether the cache had anything.
+    kept: bool,
 }
 
 #[derive(Debug)]
@@ -61,6 +68,8 @@ struct Known {
     huge: bool,
     headed: bool,
     row: Arc<IndexRow>,
+    /// Read by an earlier process: somebody may have written the file anew since, so a changed one is read from its start.
+    adopted: bool,
 }
 
 /// One state of a file.
@@ -99,33 +108,80 @@ impl Index {
         same.then(|| taken.rows.clone())
     }
 
+    /// Takes over what an earlier process read.
+    pub(super) fn adopt(&self, rows: Vec<Cached>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.kept = !rows.is_empty();
+        for Cached { mtime_ns, bytes, offset, huge, headed, row } in rows {
+            let stamp = Stamp { mtime_ns, bytes };
+            let known = Known { stamp, offset, huge, headed, row: Arc::new(row), adopted: true };
+            state.known.entry(known.row.id.clone()).or_insert(known);
+        }
+    }
+
+    /// Rows for the cache, and those that it is to forget, once there are `least` of both; they count as saved then.
+    /// A few rows that no cache has are not worth one.
+    pub(super) fn unsaved(&self, least: usize) -> Option<(Vec<Cached>, Vec<SessionId>)> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let least = if state.kept { least } else { WORTH_A_WRITE };
+        if state.unsaved.len() < least {
+            return None;
+        }
+        state.kept = true;
+        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        for id in std::mem::take(&mut state.unsaved) {
+            match state.known.get(&id) {
+                Some(Known { stamp, offset, huge, headed, row, .. }) => changed.push(Cached {
+                    mtime_ns: stamp.mtime_ns,
+                    bytes: stamp.bytes,
+                    offset: *offset,
+                    huge: *huge,
+                    headed: *headed,
+                    row: IndexRow::clone(row),
+                }),
+                None => gone.push(id),
+            }
+        }
+        Some((changed, gone))
+    }
+
     /// The rows. Blocking; callers that come meanwhile wait for the same work.
     pub(super) fn rows(&self, ground: &Ground) -> Result<Rows, StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let dirty = ground.take_dirty();
         let order = ground.order.version();
         let state = &mut *state;
-        if let Some(taken) = state.taken.as_mut().filter(|taken| taken.holds(ground)) {
+        if state.taken.as_ref().is_some_and(|taken| taken.holds(ground)) {
             for id in &dirty {
                 let stamp = fs::symlink_metadata(ground.path(id)).ok().filter(fs::Metadata::is_file);
                 if let Some(meta) = stamp {
-                    look(&mut state.known, ground, id, Stamp::of(&meta));
+                    look(state, ground, id, Stamp::of(&meta));
                 }
             }
-            if !dirty.is_empty() || taken.order != order {
-                taken.rows = sorted(&state.known, ground);
-                taken.order = order;
+            if let Some(taken) = &mut state.taken {
+                if !dirty.is_empty() || taken.order != order {
+                    taken.rows = sorted(&state.known, ground);
+                    taken.order = order;
+                }
+                return Ok(taken.rows.clone());
             }
-            return Ok(taken.rows.clone());
         }
         let at = Instant::now();
         let directory_ns = directory_ns(ground);
         let now_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let age = i128::try_from(now_ns).unwrap_or(0) - i128::from(directory_ns);
         let found = transcripts(&ground.root)?;
-        state.known.retain(|id, _| found.contains_key(id));
+        let State { known, unsaved, .. } = state;
+        known.retain(|id, _| {
+            let stays = found.contains_key(id);
+            if !stays {
+                unsaved.insert(id.clone());
+            }
+            stays
+        });
         for (id, stamp) in &found {
-            look(&mut state.known, ground, id, *stamp);
+            look(state, ground, id, *stamp);
         }
         let rows = sorted(&state.known, ground);
         let settled = age > TICK.as_nanos() as i128;
@@ -175,19 +231,20 @@ fn sweep(entry: &fs::DirEntry) {
     }
 }
 
-fn look(known: &mut HashMap<SessionId, Known>, ground: &Ground, id: &SessionId, stamp: Stamp) {
+fn look(State { known, unsaved, .. }: &mut State, ground: &Ground, id: &SessionId, stamp: Stamp) {
     let mut scan = match known.get(id) {
         Some(known) if known.stamp == stamp => return,
+        Some(Known { adopted: true, .. }) | None => Scan::new(id),
         Some(Known { offset, huge, headed, row, .. }) => {
             Scan { offset: *offset, huge: *huge, headed: *headed, row: IndexRow::clone(row) }
         }
-        None => Scan::new(id),
     };
     if let Err(err) = scan.go_on(&ground.path(id)) {
         tracing::warn!(session = %id, error = %err, "the transcript cannot be read for the list");
         scan = Scan::new(id);
     }
     known.insert(id.clone(), scan.known(stamp));
+    unsaved.insert(id.clone());
 }
 
 fn sorted(known: &HashMap<SessionId, Known>, ground: &Ground) -> Rows {
@@ -293,7 +350,7 @@ impl Scan {
                 row.created = header.created;
                 (row.agent, row.cwd, row.parent) = (header.agent, header.cwd, header.parent);
             }
-            Record::Set(patch) => {
+            Record::Set { patch, .. } => {
                 row.model = patch.model.or(row.model.take());
                 row.title = patch.title.or(row.title.take()).filter(|title| !title.is_empty());
             }
@@ -325,7 +382,14 @@ impl Scan {
         }
         row.updated = row.updated.max(row.created);
         row.bytes = stamp.bytes;
-        Known { stamp, offset: self.offset, huge: self.huge, headed: self.headed, row: Arc::new(self.row) }
+        Known {
+            stamp,
+            offset: self.offset,
+            huge: self.huge,
+            headed: self.headed,
+            row: Arc::new(self.row),
+            adopted: false,
+        }
     }
 }
 

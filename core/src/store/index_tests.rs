@@ -25,7 +25,7 @@ fn message(id: &str, at: i64) -> Record {
 }
 
 fn titled(title: &str) -> Record {
-    Record::Set(SettingsPatch { title: Some(title.into()), model: Some("p/m".into()), ..SettingsPatch::default() })
+    Record::set(SettingsPatch { title: Some(title.into()), model: Some("p/m".into()), ..SettingsPatch::default() })
 }
 
 impl Bed {

@@ -7,9 +7,10 @@
 //! - [`Transcript`]: the append-only file, and its durability by the [`Committer`].
 //! - [`SessionLock`]: who may write, and the fence.
 //! - [`Spool`]: published events and reserved seqs.
-//! - [`SessionDir`]: the directory that all of them live in; `order` and `index` behind its lists.
+//! - [`SessionDir`]: the directory that all of them live in; `order` and `index` behind its lists, [`RowCache`] behind that.
 
 mod blobs;
+mod cache;
 mod commit;
 mod error;
 pub mod files;
@@ -23,6 +24,7 @@ mod spool_read;
 mod transcript;
 
 pub use blobs::{Blobs, hash};
+pub use cache::{Cached, RowCache};
 pub use commit::Committer;
 pub use error::StoreError;
 pub use history::{History, Line, Unknown};
@@ -32,6 +34,7 @@ pub use transcript::{LoadReport, Loaded, Transcript};
 
 use index::{Index, Stamp};
 use order::Order;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
     fs::{self, File},
@@ -69,7 +72,7 @@ pub struct Stored {
 }
 
 /// What a list shows of a transcript.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IndexRow {
     /// The session.
     pub id: SessionId,
@@ -98,6 +101,14 @@ pub struct IndexRow {
 pub struct SessionDir {
     ground: Arc<Ground>,
     index: Arc<Index>,
+    cache: Option<Arc<Kept>>,
+}
+
+/// The list's rows of earlier processes.
+#[derive(Debug)]
+struct Kept {
+    rows: Arc<dyn RowCache>,
+    loaded: tokio::sync::OnceCell<()>,
 }
 
 /// What every open file of a directory needs.
@@ -145,7 +156,28 @@ impl SessionDir {
             dirty: Mutex::default(),
             root,
         };
-        Ok(Self { ground: Arc::new(ground), index: Arc::default() })
+        Ok(Self { ground: Arc::new(ground), index: Arc::default(), cache: None })
+    }
+
+    /// Has the list's rows kept in `rows` between processes.
+    #[must_use]
+    pub fn with_cache(mut self, rows: Arc<dyn RowCache>) -> Self {
+        self.cache = Some(Arc::new(Kept { rows, loaded: tokio::sync::OnceCell::new() }));
+        self
+    }
+
+    /// Hands rows to the cache that it does not have yet, those of a small change too.
+    pub fn keep_index(&self) {
+        self.keep(1);
+    }
+
+    /// `least`: how many rows are worth a write.
+    fn keep(&self, least: usize) {
+        if let Some(cache) = &self.cache
+            && let Some((changed, gone)) = self.index.unsaved(least)
+        {
+            cache.rows.save(changed, gone);
+        }
     }
 
     /// The directory.
@@ -292,8 +324,13 @@ impl SessionDir {
         if let Some(rows) = self.index.fresh(&self.ground) {
             return Ok(rows);
         }
+        if let Some(cache) = &self.cache {
+            cache.loaded.get_or_init(async || self.index.adopt(cache.rows.load().await)).await;
+        }
         let (ground, index) = (self.ground.clone(), self.index.clone());
-        blocking(move || index.rows(&ground)).await
+        let rows = blocking(move || index.rows(&ground)).await;
+        self.keep(index::WORTH_A_WRITE);
+        rows
     }
 
     /// A whole id, a unique prefix or `latest`. Errors: `NotFound`, `Ambiguous`, `InvalidParams`. Clause: L08.
@@ -382,6 +419,7 @@ impl Ground {
 }
 
 /// Removed unless it got its name.
+#[derive(Debug)]
 struct TempFile(Option<PathBuf>);
 
 impl Drop for TempFile {

@@ -7,7 +7,7 @@
 //! Events are written without a sync: a power cut may take the last ones, never a number twice.
 
 use super::{
-    Ground,
+    Ground, TempFile,
     error::StoreError,
     files::{self, Access},
     lock::SessionLock,
@@ -67,6 +67,19 @@ pub struct Spool {
     last_seq: u64,
     /// Whether a reservation stands that a clean end would shorten.
     open_block: bool,
+    /// The newer half, on its way into a file of its own.
+    copy: Option<Copy>,
+    /// The file got its name since the directory was synced.
+    renamed: bool,
+}
+
+/// A copy of the newer half, made by a thread of its own; removed when nobody puts it in place.
+#[derive(Debug)]
+struct Copy {
+    made: tokio::task::JoinHandle<io::Result<(TempFile, File, u64)>>,
+    /// What of the old file is in it.
+    upto: u64,
+    reserved: u64,
 }
 
 impl Spool {
@@ -99,6 +112,8 @@ impl Spool {
             floor: 0,
             last_seq: 0,
             open_block: false,
+            copy: None,
+            renamed: false,
         };
         let mut oldest_seq = 0;
         if let Some((file, found)) = found {
@@ -151,6 +166,13 @@ impl Spool {
         // The next open must go past the block even if the sync says no: the line may be on the disk.
         self.open_block = true;
         self.ground.committer.sync(&file).await.map_err(StoreError::io("syncing the spool"))?;
+        if self.renamed
+            && let Some(directory) = &self.ground.directory
+        {
+            // Else a power cut could bring back the file from before a trim, which has not this reservation.
+            self.ground.committer.sync(directory).await.map_err(StoreError::io("syncing the session directory"))?;
+            self.renamed = false;
+        }
         self.reserved = reserve;
         Ok(())
     }
@@ -187,30 +209,54 @@ impl Spool {
         self.len > self.cap
     }
 
-    /// Lets the older half go if the file is over its cap. Readers then see a gap. Cancel: dropped, the old file may still be in use here:
-    /// drop the spool too.
+    /// Lets the older half go if the file is over its cap; readers then see a gap. Waits for no copy: the first call has one made
+    /// beside the publishing, and a call that finds it done puts it in place with what was published meanwhile.
+    /// Errors: the copy could not be made, or not be put in place; then the old file is still in use.
     pub async fn trim(&mut self) -> Result<(), StoreError> {
-        let Some(file) = self.file.clone().filter(|_| self.oversize()) else { return Ok(()) };
-        let tail = read::control_line("reserve", self.reserved);
-        let (path, lock, from, len, epoch) =
-            (self.path.clone(), self.lock.clone(), self.len - self.cap / 2, self.len, self.epoch.clone());
-        let trimmed = tokio::task::spawn_blocking(move || {
-            let temp = files::temp_path(&path).map_err(StoreError::io("trimming the spool"))?;
-            let done = read::copy_tail(&file, from..len, &epoch, &tail, &temp)
-                .map_err(StoreError::io("trimming the spool"))
-                .and_then(|new| {
-                    let rename = || fs::rename(&temp, &path).map_err(StoreError::io("trimming the spool"));
-                    lock.fenced_write(rename).map(|()| new)
-                });
-            if done.is_err() {
-                _ = fs::remove_file(&temp);
+        match self.copy.take_if(|copy| copy.made.is_finished()) {
+            Some(copy) => self.put_in_place(copy).await,
+            None => {
+                if self.copy.is_none() {
+                    self.copy = self.file.clone().filter(|_| self.oversize()).map(|file| self.start_copy(file));
+                }
+                Ok(())
             }
-            done
+        }
+    }
+
+    fn start_copy(&self, file: Arc<File>) -> Copy {
+        let (upto, reserved, epoch) = (self.len, self.reserved, self.epoch.clone());
+        let (path, from) = (self.path.clone(), self.len - self.cap / 2);
+        let made = tokio::task::spawn_blocking(move || {
+            let temp = TempFile(Some(files::temp_path(&path)?));
+            let Some(at) = &temp.0 else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let tail = read::control_line("reserve", reserved);
+            let (new, len) = read::copy_tail(&file, from..upto, &epoch, &tail, at)?;
+            Ok((temp, new, len))
         });
-        let (new, len) = trimmed.await.map_err(|err| StoreError::Corrupt(err.to_string()))??;
-        self.file = Some(Arc::new(new));
-        self.len = len;
-        self.ragged = false;
+        Copy { made, upto, reserved }
+    }
+
+    async fn put_in_place(&mut self, copy: Copy) -> Result<(), StoreError> {
+        let trimming = || StoreError::io("trimming the spool");
+        let made = copy.made.await.map_err(|err| StoreError::Corrupt(err.to_string()))?;
+        let (mut temp, new, begin) = made.map_err(trimming())?;
+        let new = Arc::new(new);
+        let old = self.file.clone().ok_or_else(|| StoreError::Corrupt("the spool has no reservation".into()))?;
+        let mut rest = vec![0; usize::try_from(self.len - copy.upto).unwrap_or(usize::MAX)];
+        if files::read_at(&old, &mut rest, copy.upto).map_err(trimming())? < rest.len() {
+            return Err(trimming()(io::ErrorKind::UnexpectedEof.into()));
+        }
+        files::write_at(&new, &rest, begin).map_err(trimming())?;
+        if self.reserved != copy.reserved {
+            // What was reserved meanwhile is relied upon.
+            self.ground.committer.sync(&new).await.map_err(trimming())?;
+        }
+        let Some(at) = temp.0.clone() else { return Ok(()) };
+        self.lock.clone().fenced_write(|| fs::rename(&at, &self.path).map_err(trimming()))?;
+        temp.0 = None;
+        (self.file, self.len) = (Some(new), begin + rest.len() as u64);
+        (self.ragged, self.renamed) = (false, true);
         Ok(())
     }
 

@@ -34,6 +34,11 @@ impl Bed {
         self.dir.spool(&id(), lock).await.unwrap()
     }
 
+    async fn open_capped(&self, cap: u64) -> (Spool, SpoolState) {
+        let lock = self.dir.lock(&id(), "n", false).await.unwrap();
+        Spool::open(self.path.clone(), lock, self.dir.ground.clone(), cap).unwrap()
+    }
+
     fn page(&self, after: u64) -> SpoolPage {
         spool_read::page(&self.path, after, usize::MAX, usize::MAX).unwrap()
     }
@@ -235,8 +240,7 @@ async fn bisection_finds_every_place_in_a_large_and_damaged_file() {
 #[tokio::test]
 async fn over_the_cap_the_older_half_goes() {
     let bed = bed();
-    let lock = bed.dir.lock(&id(), "n", false).await.unwrap();
-    let (mut spool, state) = Spool::open(bed.path.clone(), lock, bed.dir.ground.clone(), 10_000).unwrap();
+    let (mut spool, state) = bed.open_capped(10_000).await;
     let mut seq = 0;
     for _ in 0..5 {
         while !spool.oversize() {
@@ -244,8 +248,7 @@ async fn over_the_cap_the_older_half_goes() {
             spool.reserve(seq).await.unwrap();
             publish(&mut spool, seq..=seq);
         }
-        spool.trim().await.unwrap();
-        assert!(!spool.oversize());
+        trimmed(&mut spool).await;
     }
     assert!(fs::metadata(&bed.path).unwrap().len() < 10_000);
     publish(&mut spool, seq + 1..=seq + 1);
@@ -263,6 +266,67 @@ async fn over_the_cap_the_older_half_goes() {
             .count(),
         0
     );
+}
+
+/// Lets the older half go; nothing else happens meanwhile.
+async fn trimmed(spool: &mut Spool) {
+    let begun = std::time::Instant::now();
+    while spool.oversize() {
+        assert!(begun.elapsed().as_secs() < 60, "the copy is never put in place");
+        spool.trim().await.unwrap();
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_trim_does_not_keep_the_publisher_and_what_is_published_meanwhile_is_kept() {
+    let bed = bed();
+    let (mut spool, _) = bed.open_capped(8_000).await;
+    let mut seq = 0;
+    while !spool.oversize() {
+        seq += 1;
+        spool.reserve(seq).await.unwrap();
+        publish(&mut spool, seq..=seq);
+    }
+    spool.trim().await.unwrap();
+    assert!(spool.oversize(), "the call came back before the copy was in place");
+    // Past a reservation, so that one is made meanwhile.
+    let last = BLOCK + 5;
+    for seq in seq + 1..=last {
+        spool.reserve(seq).await.unwrap();
+        if seq > BLOCK || seq % 512 == 0 {
+            publish(&mut spool, seq..=seq);
+        }
+    }
+    trimmed(&mut spool).await;
+    publish(&mut spool, last + 1..=last + 1);
+    let kept = bed.seqs(0);
+    assert!(kept.ends_with(&(BLOCK..=last + 1).collect::<Vec<_>>()), "{kept:?}");
+    assert!(kept[0] > 1 && kept[0] < seq && kept.contains(&seq), "{kept:?}");
+    drop(spool);
+    assert_eq!(bed.open().await.1.next_seq, 2 * BLOCK + 1, "nothing that was reserved is forgotten");
+}
+
+#[tokio::test]
+async fn a_copy_that_nobody_wants_any_more_is_removed() {
+    let bed = bed();
+    let (mut spool, _) = bed.open_capped(8_000).await;
+    for seq in 1..=400 {
+        spool.reserve(seq).await.unwrap();
+        publish(&mut spool, seq..=seq);
+    }
+    spool.trim().await.unwrap();
+    spool.close(400).unwrap();
+    let begun = std::time::Instant::now();
+    let temps =
+        || fs::read_dir(bed.dir.root()).unwrap().any(|e| e.unwrap().file_name().to_string_lossy().ends_with(".tmp"));
+    // Made after the close, perhaps; then it is there for a moment.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    while temps() {
+        assert!(begun.elapsed().as_secs() < 60, "the copy stays");
+        std::thread::yield_now();
+    }
+    assert_eq!(bed.seqs(399), [400]);
 }
 
 #[tokio::test]

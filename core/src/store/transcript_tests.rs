@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
-use triplane_protocol::{Message, MessageId, Role, ir::Boundary};
+use triplane_protocol::{Message, MessageId, Role};
 
 fn id() -> SessionId {
     SessionId::parse("s1").unwrap()
@@ -68,11 +68,11 @@ async fn the_file_is_there_at_once_and_the_header_comes_with_the_first_append() 
     let (history, report) = bed.dir.read(&id()).await.unwrap();
     assert_eq!((history.header(), report), (None, LoadReport::default()));
     transcript.append(&[user("u1"), user("u2")]).await.unwrap();
-    transcript.append(&[Record::Boundary { why: Boundary::Clear, summary: None, id: None, at: 9 }]).await.unwrap();
+    transcript.append(&[Record::clear("b".into(), 9)]).await.unwrap();
     assert_eq!(bed.text().lines().count(), 4);
     drop(transcript);
     let loaded = bed.load().await;
-    assert_eq!((ids(&loaded.history).as_str(), loaded.report), ("u1 u2 boundary-1", LoadReport::default()));
+    assert_eq!((ids(&loaded.history).as_str(), loaded.report), ("u1 u2 b", LoadReport::default()));
     assert_eq!(loaded.history.header(), Some(&header()));
     assert!(!loaded.transcript.is_pending());
 }
@@ -155,6 +155,38 @@ async fn a_newer_format_is_refused_and_not_touched() {
     assert!(matches!(bed.dir.load(&id(), lock).await, Err(StoreError::NewerFormat(2))));
     assert!(matches!(bed.dir.read(&id()).await, Err(StoreError::NewerFormat(2))));
     assert_eq!(bed.text(), text);
+}
+
+/// Every kind of record keeps the members that it has no place for, over a load and a fork.
+#[tokio::test]
+async fn c15_members_that_no_record_knows_survive_a_fork() {
+    let bed = bed(Durability::Flush, Committer::default());
+    let mut transcript = bed.create().await;
+    let lines = [
+        json!({"type":"set","model":"m","x-set":1}),
+        json!({"type":"run","id":"r","state":"started","x-started":1}),
+        json!({"type":"message","id":"u1","role":"user","at":1,"parts":[]}),
+        json!({"type":"checkpoint","path":"/a","before":null,"message":"u1","x-before":1}),
+        json!({"type":"checkpoint","path":"/a","before":null,"after":"h","message":"u1","x-after":1}),
+        json!({"type":"run","id":"r","state":"ended","stop":"completed","x-ended":1}),
+        json!({"type":"boundary","why":"compact","summary":"s","id":"b","at":2,"kept":"u1","x-boundary":1}),
+    ];
+    let records = lines.map(|line| serde_json::from_value(line).unwrap());
+    transcript.append(&records).await.unwrap();
+    let members = ["x-set", "x-started", "x-before", "x-after", "x-ended", "x-boundary"];
+    let mut history = bed.dir.read(&id()).await.unwrap().0;
+    for name in ["f1", "f2"] {
+        let fork = SessionId::parse(name).unwrap();
+        let lock = bed.dir.lock(&fork, "n", false).await.unwrap();
+        drop(bed.dir.fork(&history, Header { id: fork.clone(), ..header() }, lock).await.unwrap());
+        let text = fs::read_to_string(bed.dir.path(&fork)).unwrap();
+        for member in members {
+            assert_eq!(text.matches(member).count(), 1, "{member} in {name}: {text}");
+        }
+        assert!(text.contains(r#""kept":"u1""#) && text.contains(r#"{"type":"boundary""#), "{text}");
+        history = bed.dir.read(&fork).await.unwrap().0;
+        assert_eq!((history.interrupted(), history.context().len()), (None, 2));
+    }
 }
 
 #[tokio::test]

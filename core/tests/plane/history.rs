@@ -1,13 +1,13 @@
 //! What a history is after clears, forks, resumes, compactions, damage and restarts. Clauses: L07–L11, H11, H12, H22, S08–S11, C15,
 //! FAULTS PC-11.
 
-use crate::support::{Bed, soon};
+use crate::support::{Bed, kinds, soon};
 use std::{fs, sync::Arc};
 use triplane_core::{
     PlaneError,
     plane::{ClearWhen, Created, Import, Written},
 };
-use triplane_protocol::{Message, SessionId, event::CloseReason};
+use triplane_protocol::{Message, SessionId, Stop, event::CloseReason};
 
 #[tokio::test]
 async fn l07_a_clear_leaves_the_bytes_alone_until_the_next_prompt() {
@@ -181,14 +181,17 @@ async fn c15_what_is_not_known_survives_and_what_is_damaged_costs_its_line() {
     let strange = r#"{"type":"hologram","depth":3}"#;
     let extra =
         r#"{"type":"message","id":"a","role":"assistant","parts":[{"type":"smell","of":"rain"}],"at":7,"mood":"good"}"#;
-    let id = plant(&bed, "odd", &[PROMPT, strange, "{ damaged", extra, ""]);
+    let set = r#"{"type":"set","title":"t","taste":"sweet"}"#;
+    let id = plant(&bed, "odd", &[PROMPT, strange, "{ damaged", set, extra, ""]);
     soon(bed.plane.attach(&bed.hold, &id)).await.unwrap();
     bed.run(&id, "next").await;
     let text = fs::read_to_string(bed.transcript(&id)).unwrap();
     assert!(text.contains(strange) && text.contains("{ damaged"), "nothing is rewritten: {text}");
     let forked = soon(bed.plane.fork(&bed.hold, &id, None)).await.unwrap();
     let fork = fs::read_to_string(bed.transcript(&forked.session.row.id)).unwrap();
-    for kept in [strange, r#""mood":"good""#, r#"{"type":"smell","of":"rain"}"#] {
+    for kept in
+        [strange, r#""mood":"good""#, r#"{"type":"smell","of":"rain"}"#, r#""taste":"sweet""#, r#""later":{"x":1}"#]
+    {
         assert!(fork.contains(kept), "{kept} is not in {fork}");
     }
     let exported = soon(bed.plane.export(&id, None)).await.unwrap();
@@ -196,6 +199,7 @@ async fn c15_what_is_not_known_survives_and_what_is_damaged_costs_its_line() {
     assert!(whole.contains(r#""later":{"x":1}"#) && whole.contains(r#""mood":"good""#), "{whole}");
     let Written { id: copy, .. } = soon(bed.plane.import("test", exported, Import::default())).await.unwrap();
     let copied = serde_json::to_string(&soon(bed.plane.export(&copy, None)).await.unwrap()).unwrap();
+    assert!(copied.contains(r#""taste":"sweet""#), "{copied}");
     assert!(copied.contains(r#""later":{"x":1}"#) && copied.contains(r#"{"type":"smell","of":"rain"}"#), "{copied}");
 }
 
@@ -243,6 +247,49 @@ async fn h22_a_compaction_puts_a_summary_in_the_models_place_and_keeps_the_rest_
     let (compacted, ()) = soon(async { tokio::join!(compaction, cancel) }).await;
     assert!(matches!(compacted, Err(PlaneError::Cancelled)), "{compacted:?}");
     assert_eq!(bed.run(&id, "next").await.reply, "next");
+}
+
+#[tokio::test]
+async fn a_run_whose_context_is_refused_goes_on_with_a_smaller_one() {
+    let bed = Bed::new();
+    let id = bed.create().await;
+    bed.run(&id, "one").await;
+    let mut reader = bed.reader(&id).await;
+    let result = bed.run(&id, "fits 2\nhistory").await;
+    assert_eq!((result.stop, result.reply.as_str()), (Stop::Completed, "summary of 2|fits 2\nhistory"));
+    let told = kinds(&reader.until_idle().await);
+    assert_eq!(told, ["status", "user_message", "compaction", "final", "status"]);
+    assert_eq!(bed.texts(&id).await, ["one", "one", "fits 2\nhistory", "", "summary of 2|fits 2\nhistory"]);
+    // The same after a load, and in a fork.
+    let seen = "summary of 2|fits 2\nhistory|summary of 2|fits 2\nhistory|history";
+    let bed = bed.restart().await;
+    let fork = soon(bed.plane.resume_fork(&bed.hold, id.as_str(), None)).await.unwrap().1.session.row.id;
+    soon(bed.plane.attach(&bed.hold, &id)).await.unwrap();
+    assert_eq!(bed.run(&id, "history").await.reply, seen);
+    assert_eq!(bed.run(&fork, "history").await.reply, seen);
+    // An undo takes the prompt back with its boundary.
+    let undone = soon(bed.plane.undo(&fork)).await.unwrap();
+    assert_eq!(undone.prompt, "history");
+    assert_eq!(soon(bed.plane.undo(&fork)).await.unwrap().prompt, "fits 2\nhistory");
+    assert_eq!(bed.texts(&fork).await, ["one", "one"]);
+    // What cannot get smaller is an error, once.
+    let result = bed.run(&fork, "fits 1\nx").await;
+    assert_eq!((result.stop, result.error.unwrap().code), (Stop::Error, triplane_protocol::ErrorCode::TooLarge));
+}
+
+#[tokio::test]
+async fn an_agent_asks_for_a_smaller_context_before_a_turn_and_keeps_its_count() {
+    let bed = Bed::with(|config| config.limits.max_turns = 3);
+    let id = bed.create().await;
+    bed.run(&id, "one").await;
+    let mut reader = bed.reader(&id).await;
+    let result = bed.run(&id, "nearly 2\nturns").await;
+    assert_eq!((result.stop, result.reply.as_str(), result.turns), (Stop::Completed, "2", 2));
+    let told = kinds(&reader.until_idle().await);
+    assert_eq!(told, ["status", "user_message", "turn_start", "compaction", "final", "status"]);
+    // Two messages stay, the summary and the prompt; asking on and on ends with the turns.
+    let result = bed.run(&id, "nearly 1\nturns").await;
+    assert_eq!((result.stop, result.turns), (Stop::MaxTurns, 3));
 }
 
 #[tokio::test]

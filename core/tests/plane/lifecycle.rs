@@ -11,6 +11,7 @@ use std::{
 use tempfile::TempDir;
 use triplane_core::{
     PlaneError,
+    feed::{Marker, NodeItem},
     plane::{Created, HoldPolicy, Prompt, WhenBusy},
 };
 use triplane_protocol::{SessionId, Stop, event::CloseReason};
@@ -128,6 +129,36 @@ async fn l12_many_at_once_do_not_pass_the_cap() {
 }
 
 #[tokio::test]
+async fn l12_one_that_is_live_already_takes_room_like_any_other() {
+    let bed = Bed::new();
+    let hold = bed.plane.hold(capped(1));
+    let (a, b) = (bed.create().await, bed.create().await);
+    let held = async |id: &SessionId| soon(bed.plane.attach(&hold, id)).await;
+    held(&a).await.unwrap();
+    held(&a).await.unwrap();
+    held(&b).await.unwrap();
+    // The other party holds both. When it lets go, only what this one holds stays: the cap let the first go.
+    assert!(bed.plane.is_live(&a) && bed.plane.is_live(&b));
+    let run = bed.start(&b, "gate\ndone").await;
+    let error = held(&a).await.unwrap_err();
+    assert!(matches!(error, PlaneError::Overloaded(_)), "{error}");
+    bed.open_gate();
+    soon(run.finished()).await.unwrap();
+    // Two parties that each hold what the other wants do not wait for each other.
+    let other = bed.plane.hold(capped(1));
+    for _ in 0..20 {
+        let both = async { tokio::join!(bed.plane.attach(&hold, &a), bed.plane.attach(&other, &b)) };
+        let swapped = async { tokio::join!(bed.plane.attach(&hold, &b), bed.plane.attach(&other, &a)) };
+        let (one, two) = soon(both).await;
+        let (three, four) = soon(swapped).await;
+        assert!(
+            [&one, &two, &three, &four].iter().all(|attached| attached.is_ok()),
+            "{one:?} {two:?} {three:?} {four:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn s29_the_idle_are_swept_and_the_busy_never() {
     let bed = Bed::new();
     let (ttl, sweep) = (Some(Duration::from_millis(1000)), Some(Duration::from_millis(50)));
@@ -183,6 +214,24 @@ async fn c17_a_party_lets_go_of_its_own_hold_only_and_an_explicit_detach_ends_al
     soon(bed.plane.attach(&two, &next)).await.unwrap();
     soon(bed.plane.detach(&next, CloseReason::Explicit)).await.unwrap();
     assert!(!bed.plane.is_live(&next));
+}
+
+#[tokio::test]
+async fn l13_who_asks_for_the_end_waits_for_it_though_the_first_who_asked_is_gone() {
+    let agent = TestAgent { close: Duration::from_millis(50), ..TestAgent::default() };
+    let bed = Bed::at(Arc::new(TempDir::new().unwrap()), agent, |_| ());
+    let id = bed.create().await;
+    bed.run(&id, "hello").await;
+    let (mut feed, _) = bed.plane.subscribe_node();
+    {
+        let mut first = pin!(bed.plane.shutdown(Duration::from_secs(30)));
+        assert!(waits(first.as_mut()).await, "the end takes a while");
+    }
+    soon(bed.plane.shutdown(Duration::ZERO)).await;
+    let told = feed.try_next(99);
+    let detached = |item: &NodeItem| matches!(item, NodeItem::Marker(Marker::Detached { .. }));
+    assert!(told.iter().any(detached) && !bed.plane.is_live(&id));
+    soon(bed.plane.shutdown(Duration::from_secs(30))).await;
 }
 
 #[tokio::test]

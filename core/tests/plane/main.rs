@@ -7,6 +7,7 @@ mod events;
 mod files;
 mod history;
 mod lifecycle;
+mod lists;
 mod permissions;
 mod runs;
 mod support;

@@ -121,8 +121,8 @@ async fn h19_requests_expire_with_their_run() {
     let id = bed.create().await;
     let mut reader = bed.reader(&id).await;
     let (run, request) = asked(&bed, &id, "ask make").await;
-    assert!(soon(bed.plane.cancel(&id)).await.unwrap());
-    // The agent was told, and took it for what it is.
+    // The agent was told, and took it for what it is: it went on to its own end, and the cancel says so.
+    assert_eq!(soon(bed.plane.cancel_told(&id)).await.unwrap(), Some(Stop::Completed));
     assert_eq!(soon(run.finished()).await.unwrap().reply, "expired");
     let resolved = reader.to("permission_resolved").await;
     assert!(matches!(resolved.event, AgentEvent::PermissionResolved { outcome: Outcome::Expired, .. }));

@@ -19,7 +19,9 @@ use triplane_core::{
     session::{PermissionAsk, RunSink, ToolKind, Verdict},
     store::Durability,
 };
-use triplane_protocol::{AgentEvent, CallId, Message, Role, SessionId, Stop, Usage, event::SettingsPatch, ir::Mode};
+use triplane_protocol::{
+    AgentEvent, CallId, ErrorCode, Message, Role, SessionId, Stop, Usage, event::SettingsPatch, ir::Mode,
+};
 
 /// Nothing here takes this long unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -77,6 +79,9 @@ impl Agent for TestAgent {
 impl LiveAgent for TestAgent {
     async fn run(&mut self, turn: Turn, sink: RunSink, cancel: CancellationToken) -> RunOutcome {
         let prompt = turn.history.last().map(|message| message.plain_text()).unwrap_or_default();
+        if let Some(outcome) = too_large(&turn, &prompt, &sink).await {
+            return outcome;
+        }
         let mut said = Vec::new();
         let mut stop = Stop::Completed;
         for line in prompt.lines() {
@@ -129,6 +134,8 @@ impl TestAgent {
                 permit.expect("the gate is never closed").forget();
             }
             "ignore-cancel" => std::future::pending().await,
+            "fits" | "nearly" => (),
+            "turns" => return Ok(Some(turn.max_turns.to_string())),
             "panic" => panic!("the prompt said so"),
             "max-turns" => return Err(if turn.max_turns == 3 { Stop::MaxTurns } else { Stop::Error }),
             "model" => return Ok(Some(turn.settings.model.clone())),
@@ -186,6 +193,28 @@ impl TestAgent {
             }
         }
         Ok(None)
+    }
+}
+
+/// A prompt `fits N` is refused by the provider while the context has more than N messages; with `nearly N` the agent works
+/// for a turn, sees that it has, and asks for a smaller one.
+async fn too_large(turn: &Turn, prompt: &str, sink: &RunSink) -> Option<RunOutcome> {
+    let (order, most) = prompt.lines().next()?.split_once(' ')?;
+    if turn.history.len() <= most.parse().ok()? {
+        return None;
+    }
+    match order {
+        "fits" => {
+            let (code, message) = (ErrorCode::TooLarge, "the provider takes no more".into());
+            let error = Some(RunError { code, message, retryable: false });
+            Some(RunOutcome { error, ..RunOutcome::of(Stop::Error) })
+        }
+        "nearly" => {
+            sink.emit(AgentEvent::TurnStart { turn: 1, model: turn.settings.model.clone() }).await;
+            sink.message(Message::text(sink.message_id(), Role::Assistant, "work", sink.now_ms())).await;
+            Some(RunOutcome::needs_compaction(Usage::default(), 1))
+        }
+        _ => None,
     }
 }
 

@@ -10,10 +10,36 @@ use triplane_protocol::{AgentEvent, RequestId, RunId, TaskId, event::Outcome};
 /// Fails the step with a text.
 #[macro_export]
 macro_rules! ensure {
-    ($truth:expr, $($text:tt)+) => { if !$truth { return Err(format!($($text)+)); } };
+    ($truth:expr, $($text:tt)+) => { if !$truth { return Err(format!($($text)+).into()); } };
 }
 
 pub(crate) type Checked = Result<(), String>;
+
+/// Why a step does not go on.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// Something is not as it must be.
+    Wrong(String),
+    /// The process died in a write.
+    Died,
+}
+
+impl From<String> for Halt {
+    fn from(why: String) -> Self {
+        Self::Wrong(why)
+    }
+}
+
+impl From<&str> for Halt {
+    fn from(why: &str) -> Self {
+        Self::Wrong(why.into())
+    }
+}
+
+/// The `n`th of what is there, the newest for the highest `n`.
+pub(crate) fn pick<T: Clone>(all: &[T], n: u8) -> Option<T> {
+    all.get(usize::from(n) * all.len() / 256).cloned()
+}
 
 /// What a caller waits for.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +67,11 @@ pub(crate) struct Active {
     /// Somebody had a reason to cancel it.
     pub(crate) doomed: bool,
     pub(crate) cancel_sent: bool,
+    /// Its context was refused, not only seen to fill up.
+    pub(crate) refused: bool,
+    pub(crate) squeezing: bool,
+    squeezed: bool,
+    pub(crate) helped: u32,
 }
 
 /// A permission request.
@@ -137,9 +168,14 @@ impl Model {
                 let active = active.ok_or_else(|| format!("final of {run_id}, which is not in flight"))?;
                 ensure!(!std::mem::replace(&mut active.final_told, true), "final told twice");
             }
+            AgentEvent::Compaction { .. } => {
+                let active = self.active.as_mut().filter(|active| active.squeezing || active.compacts.is_some());
+                let active = active.ok_or("a compaction is told, and there is none")?;
+                active.squeezed = active.squeezing;
+            }
             AgentEvent::LlmDelta { .. } => {
                 ensure!(
-                    self.active.as_ref().is_some_and(|run| run.started && !run.final_told),
+                    self.active.as_ref().is_some_and(|run| run.started && !run.final_told && !run.squeezing),
                     "a delta outside a run"
                 );
             }
@@ -187,18 +223,39 @@ impl Model {
     }
 
     fn begin(&mut self, run: &RunId, compacts: Option<Ticket>) {
-        let (started, final_told, doomed, cancel_sent) = (compacts.is_some(), false, false, false);
-        self.active = Some(Active { run: run.clone(), compacts, started, final_told, doomed, cancel_sent });
+        self.active = Some(Active {
+            run: run.clone(),
+            started: compacts.is_some(),
+            compacts,
+            final_told: false,
+            doomed: false,
+            cancel_sent: false,
+            refused: false,
+            squeezing: false,
+            squeezed: false,
+            helped: 0,
+        });
     }
 
     pub(crate) fn started(&mut self, run: &RunId) -> Checked {
         let active = self.active.as_mut().filter(|active| active.run == *run);
         let active = active.ok_or_else(|| format!("{run} starts without being accepted"))?;
-        ensure!(!std::mem::replace(&mut active.started, true), "{run} starts twice");
+        if std::mem::replace(&mut active.started, true) {
+            ensure!(std::mem::take(&mut active.squeezed) && !active.cancel_sent, "{run} starts twice");
+            active.squeezing = false;
+            active.helped += 1;
+        }
         Ok(())
     }
 
     pub(crate) fn compacts(&mut self, run: &RunId) -> Checked {
+        if let Some(active) = self.active.as_mut().filter(|active| active.run == *run && active.compacts.is_none()) {
+            ensure!(active.started && !active.final_told, "{run} is made smaller before or after its time");
+            ensure!(!active.cancel_sent, "{run} is made smaller, and it is cancelled");
+            ensure!(!active.refused || active.helped == 0, "{run} is helped twice");
+            ensure!(!std::mem::replace(&mut active.squeezing, true), "{run} is made smaller twice at once");
+            return Ok(());
+        }
         ensure!(self.active.is_none() && !self.reserved, "a compaction beside a run");
         let wanted = Call::Compact(run.clone());
         let ticket = self.calls.iter().find(|(_, call)| **call == wanted).map(|(ticket, _)| *ticket);
@@ -275,8 +332,8 @@ impl Model {
             (Call::Cancel(Some(run)), Ok(Reply::Cancelled(hit))) => {
                 let in_flight = self.active.as_ref().is_some_and(|active| active.run == *run);
                 ensure_not(in_flight, "a cancel is answered before the run's end")?;
-                ensure_not(!hit && self.hit.contains(&ticket), "a cancel that hit is answered as a miss")?;
-                ensure_not(*hit && !self.hit.contains(&ticket), "a cancel that missed is answered as a hit")?;
+                ensure_not(hit.is_none() && self.hit.contains(&ticket), "a cancel that hit is answered as a miss")?;
+                ensure_not(hit.is_some() && !self.hit.contains(&ticket), "a cancel that missed is answered as a hit")?;
             }
             (Call::Answer(id), Err(PlaneError::NotFound { .. })) => {
                 ensure_not(self.pending().contains(id), "a pending request is not found")?;

@@ -126,6 +126,9 @@ pub struct ConfigImportParams {
     pub dir: Option<String>,
     /// An export, or what `config.get` gave. Malformed, it is `invalid`.
     pub config: Value,
+    /// Tells what would be done, and does nothing.
+    #[serde(default, rename = "dryRun")]
+    pub dry_run: bool,
 }
 
 /// What one agent's config holds.

@@ -109,15 +109,15 @@ crate::rpc_wire! {
 
     /// Counts the config items of every agent that has config; one that fails does not hide the others.
     ListConfig: "config.list" (ConfigListParams) -> Vec<ConfigEntry>, queue None,
-        errors [UnknownAgent], clauses ["S19", "S28"], later;
+        errors [UnknownAgent], clauses ["S19", "S28"];
 
     /// An agent's config.
     GetConfig: "config.get" (ConfigParams) -> AgentConfig, queue None,
-        errors [UnknownAgent, Unavailable], clauses ["S20", "S28"], later;
+        errors [UnknownAgent, Invalid, Unavailable], clauses ["S20", "S28"];
 
-    /// Installs config items for an agent.
+    /// Installs config items for an agent, with one action an item. Deletes nothing, and touches nothing outside the config root.
     ImportConfig: "config.import" (ConfigImportParams) -> ConfigImported, queue None,
-        errors [UnknownAgent, Invalid, Unavailable], clauses ["S20", "S28"], later;
+        errors [UnknownAgent, Invalid, Unavailable], clauses ["S20", "S28"];
 
     /// Puts files back to what they were at a message.
     RestoreFiles: "sessions.restore" (RestoreParams) -> Restored, queue Start,

@@ -9,6 +9,7 @@
 //! - [`handlers`]: one short function a row. [`views`]: the plane's types as the wire's.
 //! - [`metrics`]: figures of the process, as text.
 //! - [`sse`]: a session's events as a response body. [`stall`]: cuts off who does not read.
+//! - [`worded`]: a body for what hyper refuses by itself.
 
 mod access;
 mod config;
@@ -22,6 +23,7 @@ mod service;
 mod sse;
 mod stall;
 mod views;
+mod worded;
 
 pub use config::{HttpConfig, HttpLimits, ServerInfo};
 pub use listener::{Bound, ServeError, bind, serve};

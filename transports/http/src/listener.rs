@@ -6,6 +6,7 @@ use crate::{
     config::{HttpConfig, HttpLimits},
     service::{Connection, Server},
     stall::Stall,
+    worded::Worded,
 };
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -147,7 +148,7 @@ async fn connection(
     let _place = place;
     let service = Connection::new(server.clone());
     let unread = service.unread();
-    let io = TokioIo::new(Stall::new(stream, server.limits.stall_timeout));
+    let io = TokioIo::new(Worded::new(Stall::new(stream, server.limits.stall_timeout)));
     let mut conn = http1(&server.limits).serve_connection(io, service);
     let ended = {
         let mut work = poll_fn(|cx| conn.poll_without_shutdown(cx));

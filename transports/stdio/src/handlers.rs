@@ -107,6 +107,7 @@ impl Handle<ShowManifest> for Request {
 
 impl Handle<ListAgents> for Request {
     async fn handle(&self, _: Nothing) -> Result<Agents, Failure> {
+        self.client.plane.learn().await;
         Ok(Agents { agents: self.client.plane.agents().into_iter().map(views::agent).collect() })
     }
 }
@@ -189,6 +190,29 @@ impl Handle<DeleteSession> for Request {
     }
 }
 
+impl Handle<ListConfig> for Request {
+    async fn handle(&self, params: ConfigListParams) -> Result<Vec<ConfigEntry>, Failure> {
+        let counts = self.client.plane.config_list(params.agent.as_deref(), params.dir.as_deref()).await?;
+        Ok(counts.into_iter().map(views::config_entry).collect())
+    }
+}
+
+impl Handle<GetConfig> for Request {
+    async fn handle(&self, params: ConfigParams) -> Result<AgentConfig, Failure> {
+        Ok(self.client.plane.config_get(&params.agent, params.dir.as_deref()).await?)
+    }
+}
+
+impl Handle<ImportConfig> for Request {
+    async fn handle(&self, params: ConfigImportParams) -> Result<ConfigImported, Failure> {
+        let ConfigImportParams { agent, dir, config, dry_run } = params;
+        let config = AgentConfig::parse(config, &agent)
+            .map_err(|why| Failure::new(ErrorCode::Invalid, format!("config: {why}")).because(why))?;
+        let actions = self.client.plane.config_import(&agent, dir.as_deref(), &config, dry_run).await?;
+        Ok(ConfigImported { actions })
+    }
+}
+
 impl Handle<RestoreFiles> for Request {
     async fn handle(&self, params: RestoreParams) -> Result<Restored, Failure> {
         let RestoreRequest { to, paths, dry_run } = params.request;
@@ -257,6 +281,7 @@ impl Handle<CreateSession> for Request {
             settings: SettingsPatch { model: params.model, title: params.title, ..SettingsPatch::default() },
             fallbacks: params.fallbacks,
             label: None,
+            parent: None,
             source: Some("sepia".into()),
         };
         Ok(views::attached(plane.create(hold, created).await?, false))

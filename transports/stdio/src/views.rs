@@ -3,14 +3,14 @@
 use triplane_core::{
     agent::Descriptor,
     overlay,
-    plane::{self, MetaRow, RunResult, SessionDetail},
+    plane::{self, ConfigCount, MetaRow, RunResult, SessionDetail},
     store,
 };
 use triplane_protocol::{
     ErrorCode, Failure, ir,
     sepia::{
-        AgentView, Attached, CapabilitiesView, LockHolder, LockState, LockWord, MetaPatch, Project, PromptOutcome,
-        Restored, RunFailure, SessionRow, Skipped, Span,
+        AgentView, Attached, CapabilitiesView, ConfigEntry, LockHolder, LockState, LockWord, MetaPatch, Project,
+        PromptOutcome, Restored, RunFailure, SessionRow, Skipped, Span,
     },
 };
 
@@ -32,6 +32,15 @@ pub(crate) fn row(of: MetaRow) -> SessionRow {
         project_ids: meta.project_ids.clone(),
         spans: spans.into_iter().map(span).collect(),
         lock: lock.map(lock_state),
+    }
+}
+
+/// What one agent's config holds, or why nobody knows.
+pub(crate) fn config_entry(of: ConfigCount) -> ConfigEntry {
+    let ConfigCount { agent, counts } = of;
+    match counts {
+        Ok(counts) => ConfigEntry::Counted { agent, counts },
+        Err(error) => ConfigEntry::Failed { agent, error },
     }
 }
 

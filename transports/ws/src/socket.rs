@@ -185,7 +185,7 @@ struct Wire<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     async fn serve<P: Peer>(&mut self, peer: &mut P, limits: &WsLimits, stop: &CancellationToken) -> End {
         let mut stopped = std::pin::pin!(stop.cancelled());
-        let mut timer = std::pin::pin!(sleep_until(Instant::now() + limits.ping_after / 2));
+        let mut timer = std::pin::pin!(sleep_until(Instant::now() + look_every(limits)));
         let mut drain_by: Option<Instant> = None;
         loop {
             let draining = drain_by.is_some();
@@ -389,7 +389,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             self.outbox.push(Message::Ping(Bytes::new()));
             self.pinged = Some(now);
         }
-        let mut next = now + limits.ping_after / 2;
+        let mut next = now + look_every(limits);
         next = next.min(self.pinged.unwrap_or(heard) + limits.ping_after);
         next = if self.blocked { next.min(wrote + limits.stall) } else { next.min(heard + limits.silence) };
         next = drain_by.map_or(next, |by| next.min(by));
@@ -430,6 +430,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         // Whether it agrees makes no difference.
         let _ = timeout(limits.closing, agree).await;
     }
+}
+
+/// How often a socket's clocks are looked at: it may block at any moment, and its stall is to be noticed in time.
+fn look_every(limits: &WsLimits) -> std::time::Duration {
+    (limits.ping_after / 2).min(limits.stall)
 }
 
 /// Ends our side and reads what is underway, so that the system does not answer it with a reset.

@@ -9,7 +9,7 @@ pub use script::ScriptProvider;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use triplane_protocol::{CallId, ErrorCode, Message, Stop, Usage, ir::Effort};
 
@@ -41,9 +41,9 @@ pub enum Purpose {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it does and how it is used well.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// JSON Schema of its input.
     pub schema: Value,
 }

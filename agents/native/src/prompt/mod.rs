@@ -17,20 +17,20 @@ You are Triplane, a coding agent that works in a person's directory through tool
 - Never print, store or send secrets. Never undo work of others in the tree.
 - Answer briefly and plainly: what was done, where, and what is left. No preamble.";
 
-/// The system prompt of a run in `cwd`. Never fails: what cannot be read is left out.
-pub(crate) async fn system(cwd: &Path) -> String {
+/// The system prompt of a run in `cwd`; `sandbox` is what keeps its commands in. Never fails: what cannot be read is left out.
+pub(crate) async fn system(cwd: &Path, sandbox: String) -> String {
     let cwd = cwd.to_owned();
     let made = tokio::task::spawn_blocking(move || {
         let instructions = instructions::read(&cwd);
-        compose(&cwd, &date(SystemTime::now()), &instructions)
+        compose(&cwd, &date(SystemTime::now()), &sandbox, &instructions)
     });
     made.await.unwrap_or_else(|_| MANNER.to_owned())
 }
 
-fn compose(cwd: &Path, date: &str, instructions: &str) -> String {
+fn compose(cwd: &Path, date: &str, sandbox: &str, instructions: &str) -> String {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let mut text = format!(
-        "{MANNER}\n\n<environment>\nworking directory: {}\nplatform: {os} {arch}\ndate: {date}\n</environment>",
+        "{MANNER}\n\n<environment>\nworking directory: {}\nplatform: {os} {arch}\ndate: {date}\nsandbox: {sandbox}\n</environment>",
         cwd.display()
     );
     if !instructions.is_empty() {
@@ -80,7 +80,7 @@ mod tests {
     async fn the_prompt_says_where_it_is_and_what_the_project_asks() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("AGENTS.md"), "use tabs").unwrap();
-        let text = system(dir.path()).await;
+        let text = system(dir.path(), "none".into()).await;
         assert!(text.starts_with(MANNER) && text.contains("use tabs"), "{text}");
         assert!(text.contains(&format!("working directory: {}", dir.path().display())), "{text}");
     }

@@ -12,7 +12,8 @@ use crate::{
     host::Host,
     model::{Model, ModelError, ModelRequest, Purpose, TurnEnd},
     prompt,
-    tools::{self, Desk},
+    shelf::Shelf,
+    tools::{Desk, ToolSet},
 };
 use again::Again;
 use collect::{Collector, Reply};
@@ -24,11 +25,12 @@ use triplane_protocol::{AgentEvent, ErrorCode, Message, Part, Role, Stop, Usage}
 /// Runs one prompt to its stop.
 pub(crate) async fn run(
     config: &Arc<NativeConfig>,
+    shelf: Arc<Shelf>,
     turn: Turn,
     host: Arc<dyn Host>,
     cancel: CancellationToken,
 ) -> RunOutcome {
-    match Run::begin(config, turn, host, cancel).await {
+    match Run::begin(config, shelf, turn, host, cancel).await {
         Ok(run) => run.go().await,
         Err(error) => RunOutcome {
             stop: Stop::Error,
@@ -104,6 +106,7 @@ enum Asked {
 impl Run {
     async fn begin(
         config: &Arc<NativeConfig>,
+        shelf: Arc<Shelf>,
         turn: Turn,
         host: Arc<dyn Host>,
         cancel: CancellationToken,
@@ -113,7 +116,9 @@ impl Run {
         if !tokio::fs::metadata(&cwd).await.is_ok_and(|m| m.is_dir()) {
             return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
         }
-        let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config) };
+        let tools = Arc::new(ToolSet::own(config, &shelf.id));
+        let desk =
+            Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), shelf, tools };
         let fallbacks = config.fallbacks.clone();
         Ok(Self {
             model,
@@ -153,6 +158,10 @@ impl Run {
     /// One turn: `None` when the run goes on.
     async fn round_trip(&mut self) -> Result<Option<Stop>, ModelError> {
         self.turns += 1;
+        // Each turn anew: what is elsewhere comes, goes and changes. A model that is told of no tools needs none made ready.
+        if self.model.prompted() {
+            self.desk.tools = Arc::new(ToolSet::gather(&self.desk).await);
+        }
         let model = self.turn.settings.model.clone();
         self.host.emit(AgentEvent::TurnStart { turn: self.turns, model }).await;
         let (reply, asked) = self.ask_until_answered().await;
@@ -163,10 +172,8 @@ impl Run {
                 // A reply that was cut off may have cut its calls too: they are answered, not run.
                 let runs = end.stop == Stop::Completed;
                 let went_on = runs && !calls.is_empty();
-                for call in calls {
-                    let result = call::run(&self.desk, call, runs).await;
-                    self.turn.history.push(result);
-                }
+                let results = call::run_all(&self.desk, calls, runs).await;
+                self.turn.history.extend(results);
                 Ok((!went_on).then_some(end.stop))
             }
             Asked::Ended(Err(error)) => {
@@ -183,7 +190,7 @@ impl Run {
     /// Asks, and asks again as long as that may help: the same model after a wait, then the fallbacks.
     async fn ask_until_answered(&mut self) -> (Reply, Asked) {
         if self.system.is_none() && self.model.prompted() {
-            self.system = Some(prompt::system(&self.desk.cwd).await);
+            self.system = Some(prompt::system(&self.desk.cwd, self.desk.hold().taught()).await);
         }
         let mut again = Again::default();
         loop {
@@ -235,7 +242,7 @@ impl Run {
             system: self.system.as_deref().filter(|_| self.model.prompted()),
             history: &self.turn.history,
             effort: self.turn.settings.effort,
-            tools: tools::specs(),
+            tools: self.desk.tools.specs(),
         };
         tokio::select! {
             biased;

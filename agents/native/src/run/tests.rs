@@ -1,11 +1,14 @@
 //! The loop, driven by scripts: what goes into the history and what is told, in order.
 
 use super::*;
-use crate::fake::{Fake, Said};
+use crate::{
+    fake::{Fake, Said},
+    tools,
+};
 use std::{path::PathBuf, time::Duration};
 use triplane_core::agent::Settings;
 use triplane_protocol::{
-    MessageId, RunId,
+    CallId, MessageId, RunId,
     ir::{KnownPart, Mode},
 };
 
@@ -23,7 +26,7 @@ fn turn(cwd: &Path, script: &str) -> Turn {
 async fn play(fake: &Arc<Fake>, turn: Turn, cancel: &CancellationToken) -> RunOutcome {
     let host: Arc<dyn Host> = Arc::clone(fake) as Arc<dyn Host>;
     let config = Arc::default();
-    let run = run(&config, turn, host, cancel.clone());
+    let run = run(&config, crate::fake::shelf(), turn, host, cancel.clone());
     tokio::time::timeout(Duration::from_secs(10), run).await.expect("the run hangs")
 }
 
@@ -109,7 +112,7 @@ async fn what_a_model_gets_wrong_is_told_to_it() {
     let outcome = play(&fake, turn(dir.path(), script), &CancellationToken::new()).await;
     assert_eq!((outcome.stop, outcome.turns), (Stop::Completed, 5));
     let texts: Vec<&str> = outcome.reply.lines().collect();
-    assert_eq!(texts[0], "tool nope: there is no tool `nope`; there are read, write, edit, ls, glob, grep, bash");
+    assert!(texts[0].starts_with("tool nope: there is no tool `nope`; there are read, write, edit, "), "{}", texts[0]);
     assert!(
         texts[1].starts_with("tool read: bad input for `read`: pth: unknown field `pth`, expected one of"),
         "{}",
@@ -223,4 +226,125 @@ async fn a_summary_runs_no_directive() {
     let cancelled = CancellationToken::new();
     cancelled.cancel();
     assert_eq!(summarize(&NativeConfig::default(), &ask, &cancelled).await.unwrap_err().code, ErrorCode::Cancelled);
+}
+
+/// Brings one tool, one whose name is taken, and a word about each change.
+struct Guest(Vec<Arc<dyn tools::Tool>>);
+
+struct Greet(crate::model::ToolSpec);
+
+#[async_trait::async_trait]
+impl tools::Tool for Greet {
+    fn spec(&self) -> &crate::model::ToolSpec {
+        &self.0
+    }
+
+    async fn prepare(&self, _: &Desk, _: &CallId, input: &serde_json::Value) -> Result<tools::Prepared, String> {
+        let name = input["name"].as_str().ok_or("name: must be a text")?.to_owned();
+        Ok(tools::Prepared {
+            kind: triplane_core::session::ToolKind::Execute,
+            title: "greet".into(),
+            subject: name.clone(),
+            outside: false,
+            changes: None,
+            hold: None,
+            work: Box::pin(async move { tools::Outcome::ok(format!("hello {name}")) }),
+        })
+    }
+}
+
+#[async_trait::async_trait]
+impl tools::set::Extension for Guest {
+    async fn tools(&self, _desk: &Desk) -> Vec<Arc<dyn tools::Tool>> {
+        self.0.clone()
+    }
+
+    fn tool(&self, name: &str) -> Option<Arc<dyn tools::Tool>> {
+        self.0.iter().find(|tool| tool.spec().name == name).cloned()
+    }
+
+    async fn after_change(&self, _desk: &Desk, path: &Path) -> Option<String> {
+        Some(format!("seen {}", path.file_name()?.display()))
+    }
+}
+
+#[tokio::test]
+async fn an_extension_brings_tools_and_speaks_about_changes() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Arc::new(Fake::new()));
+    let greet = |name: &'static str| {
+        let spec = crate::model::ToolSpec { name: name.into(), description: "".into(), schema: serde_json::json!({}) };
+        Arc::new(Greet(spec)) as Arc<dyn tools::Tool>
+    };
+    let mut config = NativeConfig::default();
+    config.extensions.push(Arc::new(Guest(vec![greet("mcp__a__greet"), greet("read")])));
+    let script = "/tool mcp__a__greet {\"name\":\"you\"}\n/tool mcp__a__greet {}\n\
+        /tool write {\"path\":\"f\",\"content\":\"x\"}\n/tool read {\"path\":\"f\"}";
+    let host: Arc<dyn Host> = Arc::clone(&fake) as Arc<dyn Host>;
+    let config = Arc::new(config);
+    let run = run(&config, crate::fake::shelf(), turn(dir.path(), script), host, CancellationToken::new());
+    let outcome = tokio::time::timeout(Duration::from_secs(10), run).await.expect("the run hangs");
+    assert_eq!(
+        outcome.reply,
+        "tool mcp__a__greet: hello you\ntool mcp__a__greet: name: must be a text\n\
+         tool write: made f (1 bytes)\nseen f\ntool read: x"
+    );
+}
+
+/// Ends only when three of its kind are at work.
+struct Meet(crate::model::ToolSpec, Arc<tokio::sync::Barrier>);
+
+#[async_trait::async_trait]
+impl tools::Tool for Meet {
+    fn spec(&self) -> &crate::model::ToolSpec {
+        &self.0
+    }
+
+    async fn prepare(&self, _: &Desk, _: &CallId, input: &serde_json::Value) -> Result<tools::Prepared, String> {
+        let (barrier, text) = (Arc::clone(&self.1), input.to_string());
+        Ok(tools::Prepared {
+            kind: triplane_core::session::ToolKind::Read,
+            title: "meet".into(),
+            subject: "meet".into(),
+            outside: false,
+            changes: None,
+            hold: None,
+            work: Box::pin(async move {
+                barrier.wait().await;
+                tools::Outcome::ok(text)
+            }),
+        })
+    }
+}
+
+#[tokio::test]
+async fn calls_that_only_look_go_on_side_by_side_and_are_told_in_order() {
+    let (dir, fake) = (tempfile::tempdir().unwrap(), Arc::new(Fake::new()));
+    let spec = crate::model::ToolSpec { name: "meet".into(), description: "".into(), schema: serde_json::json!({}) };
+    let mut config = NativeConfig::default();
+    config.extensions.push(Arc::new(Guest(vec![Arc::new(Meet(spec, Arc::new(tokio::sync::Barrier::new(3))))])));
+    let config = Arc::new(config);
+    let host: Arc<dyn Host> = Arc::clone(&fake) as Arc<dyn Host>;
+    let shelf = crate::fake::shelf();
+    let begun = Run::begin(&config, shelf, turn(dir.path(), "x"), host, CancellationToken::new()).await.unwrap();
+    let call = |id: &str, name: &str, input| collect::Call { id: CallId::from(id), name: name.into(), input };
+    let calls = vec![
+        call("a", "meet", serde_json::json!({"n": 1})),
+        call("b", "meet", serde_json::json!({"n": 2})),
+        call("c", "nope", serde_json::json!({})),
+        call("d", "meet", serde_json::json!({"n": 3})),
+        call("e", "write", serde_json::json!({"path": "f", "content": "x"})),
+        call("f", "read", serde_json::json!({"path": "f"})),
+    ];
+    let all = call::run_all(&begun.desk, calls, true);
+    let results = tokio::time::timeout(Duration::from_secs(10), all).await.expect("they do not go on side by side");
+    assert_eq!(results.len(), 6);
+    let told = shown(&fake.said());
+    let order: Vec<&str> = told.split(' ').filter(|w| w.starts_with("start:") || w.starts_with("end:")).collect();
+    assert_eq!(
+        order,
+        [
+            "start:a", "start:b", "start:c", "start:d", "end:a", "end:b", "end:c!", "end:d", "start:e", "end:e",
+            "start:f", "end:f"
+        ]
+    );
 }

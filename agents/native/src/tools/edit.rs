@@ -1,7 +1,7 @@
 //! `edit`: one text of a file replaced by another. The errors teach: they say what the model should do next.
 
 use super::{
-    Desk, Outcome, Prepared, Tool, change, diff, files,
+    Builtin, Desk, Outcome, Prepared, change, diff, files,
     path::{self, Place},
     text::title,
 };
@@ -25,7 +25,7 @@ pub(super) struct Edit {
     all: bool,
 }
 
-impl Tool for Edit {
+impl Builtin for Edit {
     const NAME: &'static str = "edit";
     const DESCRIPTION: &'static str = "Replaces a text in a file. `old` must be exactly what stands there, white space \
         included, with enough lines around it to occur once; or set `all`.";
@@ -44,6 +44,8 @@ impl Tool for Edit {
             title: title("edit", &place.shown),
             subject: place.shown.clone(),
             outside: place.outside,
+            changes: Some(place.real.clone()),
+            hold: None,
             work: Box::pin(async move {
                 match edit(&desk, place, self).await {
                     Ok(outcome) => outcome,
@@ -76,7 +78,7 @@ async fn edit(desk: &Desk, place: Place, edit: Edit) -> Result<Outcome, String> 
         files::replace(&place.real, edited.after.as_bytes())?;
         let diff = diff::unified(&place.shown, Some(edited.before.as_bytes()), edited.after.as_bytes());
         let times = if edited.times == 1 { String::new() } else { format!(" in {} places", edited.times) };
-        Ok(Outcome { text: format!("changed {}{times}", place.shown), error: false, diff })
+        Ok(Outcome { diff, ..Outcome::ok(format!("changed {}{times}", place.shown)) })
     })
     .await?;
     guard.done().await;

@@ -1,7 +1,7 @@
 //! `glob`: the files whose paths fit a pattern.
 
 use super::{
-    Desk, Prepared, Tool, look,
+    Builtin, Desk, Prepared, look,
     path::{self, Place},
     text::{lines_up_to, title},
     walk,
@@ -30,7 +30,7 @@ pub(super) struct Glob {
     path: Option<String>,
 }
 
-impl Tool for Glob {
+impl Builtin for Glob {
     const NAME: &'static str = "glob";
     const DESCRIPTION: &'static str = "Finds files by the pattern of their path, such as `src/**/*.rs` or `*.md`. What \
         `.gitignore` names is left out.";
@@ -44,6 +44,8 @@ impl Tool for Glob {
             title: title("glob", &self.pattern),
             subject: place.shown.clone(),
             outside: place.outside,
+            changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| find(&place, &pattern, stop)).await }),
         })
     }

@@ -1,7 +1,7 @@
 //! `grep`: the lines that fit a regular expression.
 
 use super::{
-    Desk, Prepared, Tool, files, look,
+    Builtin, Desk, Prepared, files, look,
     path::{self, Place},
     text::{clip_marked, title},
     walk,
@@ -45,7 +45,7 @@ pub(super) struct Grep {
     glob: Option<String>,
 }
 
-impl Tool for Grep {
+impl Builtin for Grep {
     const NAME: &'static str = "grep";
     const DESCRIPTION: &'static str = "Searches files for a regular expression and answers `path:line:text`. Binary files and \
         what `.gitignore` names are left out.";
@@ -63,6 +63,8 @@ impl Tool for Grep {
             title: title("grep", &self.pattern),
             subject: place.shown,
             outside: place.outside,
+            changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| search.run(stop)).await }),
         })
     }

@@ -1,7 +1,7 @@
 //! `ls`: the entries of a directory.
 
 use super::{
-    Desk, Prepared, Tool, look,
+    Builtin, Desk, Prepared, look,
     path::{self, Place},
     text::{lines_up_to, title},
 };
@@ -23,7 +23,7 @@ pub(super) struct Ls {
     path: Option<String>,
 }
 
-impl Tool for Ls {
+impl Builtin for Ls {
     const NAME: &'static str = "ls";
     const DESCRIPTION: &'static str = "Lists a directory, hidden entries included, one a line, in order; a directory ends with \
         `/`, a symlink with `@`.";
@@ -36,6 +36,8 @@ impl Tool for Ls {
             title: title("ls", &place.shown),
             subject: place.shown.clone(),
             outside: place.outside,
+            changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| list(&place, stop)).await }),
         })
     }

@@ -1,7 +1,7 @@
 //! `read`: lines of a file, as they are.
 
 use super::{
-    Desk, Prepared, Tool, files, look,
+    Builtin, Desk, Prepared, files, look,
     path::{self, Place},
     text::{title, whole_bytes},
 };
@@ -35,7 +35,7 @@ pub(super) struct Read {
     limit: Option<u64>,
 }
 
-impl Tool for Read {
+impl Builtin for Read {
     const NAME: &'static str = "read";
     const DESCRIPTION: &'static str = "Reads a text file: its lines as they are, without numbers. A long file is cut, and the \
         last line in brackets says which offset to go on with.";
@@ -56,6 +56,8 @@ impl Tool for Read {
             title: title("read", &place.shown),
             subject: place.shown.clone(),
             outside: place.outside,
+            changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| lines(&place, first, limit, stop)).await }),
         })
     }

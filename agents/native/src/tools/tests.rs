@@ -19,7 +19,14 @@ fn room() -> Room {
     std::fs::create_dir(&root).unwrap();
     let fake = Arc::new(Fake::new());
     let host = Arc::clone(&fake) as Arc<dyn Host>;
-    let desk = Desk { cwd: root.clone(), host, cancel: CancellationToken::new(), config: Arc::default() };
+    let desk = Desk {
+        cwd: root.clone(),
+        host,
+        cancel: CancellationToken::new(),
+        config: Arc::default(),
+        tools: Arc::default(),
+        shelf: crate::fake::shelf(),
+    };
     Room { _dir: dir, root, fake, desk }
 }
 
@@ -32,7 +39,7 @@ impl Room {
     }
 
     async fn call(&self, name: &str, input: Value) -> Outcome {
-        match prepare(&self.desk, &CallId::from("c1"), name, &input).await {
+        match self.desk.tools.prepare(&self.desk, &CallId::from("c1"), name, &input).await {
             Ok(prepared) => tokio::time::timeout(Duration::from_secs(20), prepared.work).await.expect("the tool hangs"),
             Err(text) => Outcome::failed(text),
         }
@@ -55,7 +62,7 @@ impl Room {
 
 #[test]
 fn every_tool_has_a_schema_that_tells_its_fields() {
-    for spec in specs() {
+    for spec in ToolSet::default().specs() {
         let schema = &spec.schema;
         assert_eq!(schema["type"], "object", "{}", spec.name);
         assert_eq!(schema["additionalProperties"], false, "{}", spec.name);
@@ -63,8 +70,9 @@ fn every_tool_has_a_schema_that_tells_its_fields() {
             assert!(of["description"].is_string(), "{}.{field}", spec.name);
         }
     }
-    let names: Vec<&str> = specs().iter().map(|s| s.name).collect();
-    assert_eq!(names, ["read", "write", "edit", "ls", "glob", "grep", "bash"]);
+    let names: Vec<String> = ToolSet::default().specs().iter().map(|s| s.name.to_string()).collect();
+    let all = ["read", "write", "edit", "ls", "glob", "grep", "bash", "bash_output", "bash_stop", "todo", "fetch"];
+    assert_eq!(names, all[..names.len()]);
 }
 
 #[tokio::test]
@@ -203,7 +211,7 @@ async fn what_is_asked_tells_where_a_path_leads() {
         ("bash", json!({"command": "cat /etc/passwd"}), ToolKind::Execute, false, "cat /etc/passwd"),
     ];
     for (name, input, kind, outside, subject) in rows {
-        let asked = prepare(&room.desk, &CallId::from("c"), name, &input).await.unwrap();
+        let asked = room.desk.tools.prepare(&room.desk, &CallId::from("c"), name, &input).await.unwrap();
         assert_eq!((asked.kind, asked.outside, asked.subject.as_str()), (kind, outside, subject), "{name} {input}");
     }
 }
@@ -305,7 +313,8 @@ async fn a_dropped_call_leaves_nothing() {
     let room = room();
     let mark = unique(3);
     let command = format!("setsid sleep {mark} & echo up; sleep {mark}");
-    let prepared = prepare(&room.desk, &CallId::from("c1"), "bash", &json!({"command": command})).await.unwrap();
+    let prepared =
+        room.desk.tools.prepare(&room.desk, &CallId::from("c1"), "bash", &json!({"command": command})).await.unwrap();
     tokio::select! {
         outcome = prepared.work => panic!("{outcome:?}"),
         () = room.fake.until(|s| matches!(s, Said::Event(AgentEvent::ToolCallOutput { .. }))) => {}
@@ -329,7 +338,7 @@ async fn a_background_command_is_a_task() {
     let mark = unique(5);
     let input = json!({"command": format!("echo up; sleep {mark}"), "background": true});
     let text = room.ok("bash", input).await;
-    assert_eq!(text, "started as background task t1; its output is told when it ends");
+    assert!(text.starts_with("started as background task t1; its output is told when it ends"), "{text}");
     room.fake.tasks.cancel();
     room.fake
         .until(|s| matches!(s, Said::TaskEnd(false, text) if text.ends_with("cancelled]") || text == CANCELLED))
@@ -357,4 +366,34 @@ async fn a_directory_that_went_away_is_named() {
     std::fs::remove_dir(&room.root).unwrap();
     let text = room.err("bash", json!({"command": "true"})).await;
     assert!(text.contains("is gone") && text.contains(&*Path::new(&room.root).to_string_lossy()), "{text}");
+}
+
+#[tokio::test]
+async fn a_background_command_is_read_and_stopped() {
+    let room = room();
+    let command = json!({"command": "echo one; sleep 300", "background": true});
+    let started = room.ok("bash", command).await;
+    assert!(started.contains("background task t1"), "{started}");
+    let text = room.ok("bash_output", json!({"task_id": "t1", "wait_ms": 10_000})).await;
+    assert_eq!(text, "one\n[still running]");
+    assert_eq!(room.ok("bash_output", json!({"task_id": "t1"})).await, "[still running]");
+    assert_eq!(room.ok("bash_stop", json!({"task_id": "t1"})).await, "[ended: cancelled]");
+    assert_eq!(room.ok("bash_output", json!({"task_id": "t1"})).await, "[ended: cancelled]");
+    assert!(room.err("bash_stop", json!({"task_id": "t9"})).await.contains("task_id: no background command"));
+    assert!(room.err("bash_output", json!({"task_id": "t1", "wait_ms": 60_001})).await.starts_with("wait_ms: "));
+}
+
+#[tokio::test]
+async fn a_list_of_steps_is_told_as_a_plan() {
+    let room = room();
+    let steps = json!({"steps": [{"text": "look", "state": "done"}, {"text": "build", "state": "active"}]});
+    assert_eq!(room.ok("todo", steps).await, "1 of 2 done");
+    let plan = room.fake.events().into_iter().find_map(|e| match e {
+        AgentEvent::Plan { entries } => Some(entries.into_iter().map(|e| e.text).collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(plan.unwrap(), ["look", "build"]);
+    let bad = room.err("todo", json!({"steps": [{"text": " ", "state": "done"}]})).await;
+    assert!(bad.starts_with("steps[0].text: "), "{bad}");
+    assert!(room.err("todo", json!({"steps": [{"text": "x", "state": "odd"}]})).await.contains("steps[0].state"));
 }

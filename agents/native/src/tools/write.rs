@@ -1,7 +1,7 @@
 //! `write`: a whole file, new or in the place of the old one.
 
 use super::{
-    Desk, Outcome, Prepared, Tool, change, diff, files,
+    Builtin, Desk, Outcome, Prepared, change, diff, files,
     path::{self, Place},
     text::title,
 };
@@ -20,7 +20,7 @@ pub(super) struct Write {
     content: String,
 }
 
-impl Tool for Write {
+impl Builtin for Write {
     const NAME: &'static str = "write";
     const DESCRIPTION: &'static str = "Writes a whole file: makes it, and the directories above it, or replaces what is there. \
         To change a part of a file use `edit`.";
@@ -33,6 +33,8 @@ impl Tool for Write {
             title: title("write", &place.shown),
             subject: place.shown.clone(),
             outside: place.outside,
+            changes: Some(place.real.clone()),
+            hold: None,
             work: Box::pin(async move {
                 match write(&desk, place, self.content).await {
                     Ok(outcome) => outcome,
@@ -60,7 +62,7 @@ async fn write(desk: &Desk, place: Place, content: String) -> Result<Outcome, St
             Ok(None) => ("made", diff::unified(&place.shown, None, content.as_bytes())),
             Err(_) => ("replaced", None),
         };
-        Ok(Outcome { text: format!("{word} {} ({} bytes)", place.shown, content.len()), error: false, diff })
+        Ok(Outcome { diff, ..Outcome::ok(format!("{word} {} ({} bytes)", place.shown, content.len())) })
     })
     .await?;
     guard.done().await;

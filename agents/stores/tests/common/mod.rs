@@ -4,7 +4,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use triplane_core::agent::{Saved, SessionStore};
 use triplane_protocol::Session;
-use triplane_stores::{Kind, Places};
+use triplane_stores::Kind;
 
 /// The stores of one home.
 pub(crate) struct Bed {
@@ -20,7 +20,11 @@ impl Bed {
     }
 
     pub(crate) fn store(&self, kind: Kind) -> std::sync::Arc<dyn SessionStore> {
-        Places { home: self.dir.path().into(), variable: &|_| None }.store(kind)
+        let home = match kind {
+            Kind::Opencode => ".local/share/opencode".to_owned(),
+            other => format!(".{}", other.id()),
+        };
+        kind.store(self.dir.path().join(home), Vec::new())
     }
 
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {

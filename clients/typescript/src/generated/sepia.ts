@@ -80,7 +80,7 @@ export interface components {
             name: string;
             /** @description Absolute path of the file that has it now. */
             path: string;
-            /** @description Why it was skipped. */
+            /** @description Why it was skipped, or what of it was left out. */
             reason?: string | null;
         };
         /** @description What one agent's config holds. */
@@ -375,7 +375,7 @@ export interface components {
                 };
                 result: components["schemas"]["AgentConfig"];
             };
-            /** @description Installs config items for an agent. */
+            /** @description Installs config items for an agent, with one action an item. Deletes nothing, and touches nothing outside the config root. */
             "config.import": {
                 params: {
                     /** @description The agent. */
@@ -387,6 +387,11 @@ export interface components {
                      * @default null
                      */
                     dir?: string | null;
+                    /**
+                     * @description Tells what would be done, and does nothing.
+                     * @default false
+                     */
+                    dryRun?: boolean;
                 };
                 result: components["schemas"]["ConfigImported"];
             };

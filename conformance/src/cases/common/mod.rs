@@ -1,6 +1,7 @@
 //! What all wires promise alike.
 
 pub mod alive;
+pub mod beside;
 pub mod codes;
 pub mod disk;
 pub mod guard;
@@ -20,6 +21,7 @@ pub const FILES: &[&[Case]] = &[
     jsonrpc::CASES,
     codes::CASES,
     alive::CASES,
+    beside::CASES,
     guard::CASES,
     ready::CASES,
     token::CASES,

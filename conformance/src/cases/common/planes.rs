@@ -3,7 +3,7 @@
 use crate::{
     case::Wire,
     cases,
-    cases::{ALL, FOREVER, HTTP, STDIO, WS, say_after, write},
+    cases::{ALL, FOREVER, HTTP, STDIO, WS, blame, say_after, write},
     ctx::{Ctx, On},
     expect, expect_eq,
     json::Json,
@@ -153,7 +153,8 @@ async fn abort_on_disconnect(ctx: &mut Ctx) -> Outcome {
     lich.start(&id, FOREVER).await?;
     lich.until(&id, "turn_start").await?;
     drop(lich);
-    expect_eq!(watcher.finish(&id).await?.stopped, "aborted", "the run whose socket went");
+    let run = blame(watcher.finish(&id).await, "C10")?;
+    expect_eq!(run.stopped, "aborted", "the run whose socket went");
     Ok(())
 }
 
@@ -180,7 +181,7 @@ async fn denied_at_once(ctx: &mut Ctx) -> Outcome {
     let mut on = ctx.serve().await?;
     let mut lich = on.front().await?;
     let id = lich.create_session().await?;
-    let run = lich.prompt(&id, &write("a.txt", "x")).await?;
+    let run = blame(lich.prompt(&id, &write("a.txt", "x")).await, "C11")?;
     expect!(!ctx.work().join("a.txt").exists(), "the tool ran although nobody could allow it");
     let ends = run.all("tool_call_end");
     expect_eq!(ends.len(), 1, "tool calls that ended, in {:?}", run.shape());

@@ -10,7 +10,7 @@ cases! {
     "h02-every-row-but-health-needs-the-token" on HTTP [H02, C03] => every_row;
     "h27-the-document-tells-what-is-served" on HTTP [H27, H05] => document;
     "h27-a-connection-is-kept-after-errors" on HTTP [H27] => kept;
-    "h02-figures-are-behind-the-token" on HTTP [H02] needs [Script] => figures;
+    "h02-figures-are-behind-the-token" on HTTP [H02] needs [Script, Fresh] => figures;
 }
 
 async fn every_row(ctx: &mut Ctx) -> Outcome {

@@ -324,7 +324,8 @@ async fn stalled_reader(ctx: &mut Ctx) -> Outcome {
     let mut reader = http.events(&stream(&id), &[]).await?;
     let text = format!("/repeat 4000 {}", "x".repeat(4000));
     http.post(&format!("/v1/sessions/{id}/prompt"), &json!({"text": text})).await?.want(202)?;
-    reader.until("final").await?;
+    // `final` is told before the session is idle; `status` says that it is.
+    reader.until_fact("`status` idle", |fact| fact.data.get("busy") == Some(&json!(false))).await?;
     expect_eq!(
         get(&http, &id).await?.flag("/busy")?,
         false,

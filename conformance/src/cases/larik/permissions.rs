@@ -181,6 +181,7 @@ async fn deny_with_reason(ctx: &mut Ctx) -> Outcome {
     let facts = events.until("final").await?;
     let resolved =
         facts.iter().find(|fact| fact.kind == "permission_resolved").map(|fact| fact.data.clone()).unwrap_or_default();
+    expect_eq!("H14": resolved.text("/outcome")?, "denied", "the outcome of a refusal");
     expect_eq!(resolved.get("reason").and_then(Value::as_str), Some("not on a Monday"), "the reason in {resolved}");
     Ok(())
 }

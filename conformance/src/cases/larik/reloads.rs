@@ -3,7 +3,7 @@
 use super::bag::{Bag, pairs};
 use crate::{
     cases,
-    cases::{FOREVER, HTTP, write},
+    cases::{FOREVER, HTTP, blame, write},
     ctx::Ctx,
     expect, expect_eq,
     json::Json,
@@ -74,7 +74,7 @@ async fn at_once(ctx: &mut Ctx) -> Outcome {
     let on = ctx.serve().await?;
     let (first, second) = (Bag::create(&on).await?, Bag::create(&on).await?);
     first.start(FOREVER).await?;
-    let run = second.run("meanwhile").await?;
+    let run = blame(second.run("meanwhile").await, "H25")?;
     expect_eq!(run.text("/text")?, "meanwhile", "a run beside another session's");
     expect!(first.get("").await?.flag("/busy")?, "the first run is over");
     expect!(first.cancel().await?, "the first run could not be cancelled");

@@ -1,7 +1,14 @@
 //! The server's own face: health, info, paths, verbs, bodies, limits and headers. Clauses: H02–H05, H27.
 
 use super::create;
-use crate::{cases, cases::HTTP, ctx::Ctx, expect, expect_eq, json::Json, verdict::Outcome};
+use crate::{
+    cases,
+    cases::HTTP,
+    ctx::Ctx,
+    expect, expect_eq,
+    json::Json,
+    verdict::{Outcome, shorten},
+};
 use serde_json::{Value, json};
 
 cases! {
@@ -18,10 +25,11 @@ cases! {
     "h27-bad-json-is-400" on HTTP [H27, C03, C15] => bad_json;
     "h27-over-8-mib-is-413" on HTTP [H27, C05] => too_large;
     "h27-unknown-coding-is-415" on HTTP [H27] => unknown_coding;
+    "c03-every-refusal-has-the-shape" on HTTP [C03, H27] => refusals;
     "h27-head-limits" on HTTP [H27, C05] => head_limits;
     "h27-keep-alive-and-pipelining" on HTTP [H27] => pipelining;
-    "h27-smuggled-requests-are-not-run" on HTTP [H27, C05] => smuggled;
-    "h27-a-short-body-runs-nothing" on HTTP [H27, C05] => short_body;
+    "h27-smuggled-requests-are-not-run" on HTTP [H27, C05] needs [Fresh] => smuggled;
+    "h27-a-short-body-runs-nothing" on HTTP [H27, C05] needs [Fresh] => short_body;
     "h27-answers-say-what-they-are" on HTTP [H27] => hygiene;
 }
 
@@ -250,6 +258,31 @@ async fn unknown_coding(ctx: &mut Ctx) -> Outcome {
     http.send(&http.request("POST", "/v1/sessions").header("Content-Encoding", "identity").body("{}"))
         .await?
         .want(201)?;
+    Ok(())
+}
+
+/// Also where the server never gets to see a request that it could answer.
+async fn refusals(ctx: &mut Ctx) -> Outcome {
+    let on = ctx.serve().await?;
+    let http = on.http()?;
+    let head = format!("GET /v1/health HTTP/1.1\r\nHost: {}\r\n", http.addr);
+    let many: String = (0..300).map(|n| format!("X-{n}: y\r\n")).collect();
+    for (text, statuses) in [
+        ("nonsense\r\n\r\n".to_owned(), &[400][..]),
+        (format!("{head}X : y\r\n\r\n"), &[400]),
+        (format!("{head}X: a\0b\r\n\r\n"), &[400]),
+        (format!("{head}Transfer-Encoding: xchunked\r\n\r\n"), &[400, 501]),
+        (format!("{head}{many}\r\n"), &[400, 431]),
+    ] {
+        let mut conn = http.conn().await?;
+        conn.write(text.as_bytes()).await?;
+        let response = conn.response("GET", &shorten(&format!("{text:?}"))).await?;
+        expect!(statuses.contains(&response.status), "{response}, want one of {statuses:?}");
+        let kind = response.header("content-type").unwrap_or_default();
+        expect!(kind.starts_with("application/json"), "{response}: content-type {kind:?}");
+        let body = response.json()?;
+        expect!(!body.text("/error/code")?.is_empty() && !body.text("/error/message")?.is_empty(), "{response}");
+    }
     Ok(())
 }
 

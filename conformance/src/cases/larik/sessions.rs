@@ -3,7 +3,7 @@
 use super::{create, get, wait};
 use crate::{
     cases,
-    cases::{FOREVER, HTTP},
+    cases::{FOREVER, HTTP, blame},
     ctx::Ctx,
     expect, expect_eq,
     json::Json,
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 cases! {
     "h06-list-shows-loaded-and-busy" on HTTP [H06] needs [Script] => loaded_and_busy;
-    "h06-pages" on HTTP [H06, C13] => pages;
+    "h06-pages" on HTTP [H06, C13] needs [Fresh] => pages;
     "h06-bad-pages-are-400" on HTTP [H06, C04] => bad_pages;
     "h07-create-takes-settings" on HTTP [H07] => create_settings;
-    "h07-unknown-settings-make-nothing" on HTTP [H07, C03] => unknown_settings;
+    "h07-unknown-settings-make-nothing" on HTTP [H07, C03] needs [Fresh] => unknown_settings;
     "h07-resume-loads-under-its-own-id" on HTTP [H07] needs [Script] => resume_loads;
     "h07-continue-loads-the-newest" on HTTP [H07, C13] needs [Script] => continue_newest;
     "h07-resume-and-continue-of-nothing" on HTTP [H07] needs [Process] => resume_nothing;
@@ -234,7 +234,7 @@ async fn delete_keeps(ctx: &mut Ctx) -> Outcome {
     wait(&http, &id, "one").await?;
     let path = format!("/v1/sessions/{id}");
     http.delete(&path).await?.want(204)?;
-    expect_eq!(get(&http, &id).await?.flag("/loaded")?, false, "`loaded` after DELETE");
+    expect_eq!(blame(get(&http, &id).await, "H10")?.flag("/loaded")?, false, "`loaded` after DELETE");
     let messages = http.get(&format!("{path}/messages")).await?.want(200)?;
     expect_eq!("H11": messages.list("/messages")?.len(), 2, "messages of an unloaded session");
     // Once more is no failure: it is unloaded already.
@@ -267,7 +267,7 @@ async fn prompt_loads(ctx: &mut Ctx) -> Outcome {
     let on = ctx.serve().await?;
     let http = on.http()?;
     expect_eq!(get(&http, &id).await?.flag("/loaded")?, false, "`loaded` after a restart");
-    expect_eq!(wait(&http, &id, "two").await?.text("/text")?, "two", "a prompt to a stored session");
+    expect_eq!(blame(wait(&http, &id, "two").await, "C17")?.text("/text")?, "two", "a prompt to a stored session");
     expect_eq!(get(&http, &id).await?.flag("/loaded")?, true, "`loaded` after a prompt");
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::{
         rpc::{Pipe, Rpc},
         ws::{End, Got, Socket, frame_head},
     },
-    ctx::Ctx,
+    ctx::{Ctx, On},
     expect, expect_eq,
     json::Json,
     verdict::{Blame, Outcome, Stop},
@@ -22,7 +22,8 @@ cases! {
     "l23-a-message-that-never-ends" on WS [L23, C05] => never_ends;
     "l23-a-reply-over-1-mib-comes-whole" on WS [L23, L14] needs [Script] => large_reply;
     "c14-a-slow-reader-loses-nothing" on WS [C14, L16] needs [Script] => slow_reader;
-    "c14-a-stalled-reader-is-cut-off" on WS [C14] needs [Script, Slow] => stalled_reader;
+    "c14-a-stalled-reader-is-cut-off" on WS [C14] needs [Process, Script] => cut_off_soon;
+    "c14-a-stalled-reader-is-cut-off-after-30-s" on WS [C14] needs [Script, Slow] => cut_off_after_30_s;
 }
 
 /// The largest message that is taken.
@@ -136,8 +137,19 @@ async fn slow_reader(ctx: &mut Ctx) -> Outcome {
     Ok(())
 }
 
-async fn stalled_reader(ctx: &mut Ctx) -> Outcome {
+async fn cut_off_soon(ctx: &mut Ctx) -> Outcome {
+    let launch = ctx.launch().args(["--stall-timeout-ms", "1500"]);
+    let on = ctx.start(&launch).await?;
+    stalled_reader(&on, Duration::from_millis(3500)).await
+}
+
+async fn cut_off_after_30_s(ctx: &mut Ctx) -> Outcome {
     let on = ctx.serve().await?;
+    stalled_reader(&on, Duration::from_secs(33)).await
+}
+
+/// A reader that takes nothing for so long is cut off; others notice nothing.
+async fn stalled_reader(on: &On, patience: Duration) -> Outcome {
     let mut stalled = on.ws().await?;
     let id = stalled.call("session.create", json!({"source": "conformance"})).await?.text("/session_id")?;
     stalled.send("prompt.submit", json!({"session_id": id, "text": flood()})).await?;
@@ -145,7 +157,7 @@ async fn stalled_reader(ctx: &mut Ctx) -> Outcome {
     let own = other.call("session.create", json!({"source": "conformance"})).await?.text("/session_id")?;
     let began = Instant::now();
     let mut slowest = Duration::ZERO;
-    while began.elapsed() < Duration::from_secs(33) {
+    while began.elapsed() < patience {
         let asked = Instant::now();
         let result = other.call("prompt.submit", json!({"session_id": own, "text": "x"})).await?;
         expect_eq!(result.text("/reply")?, "x", "the other socket's reply");

@@ -4,7 +4,7 @@
 use crate::{
     case::Wire,
     cases,
-    cases::{FOREVER, WS},
+    cases::{FOREVER, WS, blame},
     client::rpc::{Reply, Rpc, read_reply},
     ctx::{Ctx, On},
     expect, expect_eq,
@@ -18,6 +18,7 @@ use std::{path::Path, time::Duration};
 cases! {
     "l10-latest-after-a-restart-is-the-fork" on WS [L10, L08] needs [Process, Files, Script] => latest_is_the_fork;
     "l09-a-torn-transcript-costs-a-line" on WS [L09, C15] needs [Process, Files, Script] => torn;
+    "c15-unknown-records-survive-a-fork" on WS [C15, L09] needs [Process, Files, Script] => unknown_in_a_fork;
     "l11-a-deleted-transcript-is-not-found" on WS [L11] needs [Process, Files, Script] => deleted;
     "l11-deleted-while-it-is-resumed" on WS [L11] needs [Process, Files, Script] => deleted_meanwhile;
     "l12-the-thirty-third-bag" on WS [L12, L06] needs [Process, Files, Script] => thirty_third;
@@ -92,7 +93,7 @@ async fn torn(ctx: &mut Ctx) -> Outcome {
     let before = bytes(&path)?;
     let mut on = ctx.serve().await?;
     let mut rpc = on.ws().await?;
-    let resumed = resume(&mut rpc, &id).await?;
+    let resumed = blame(resume(&mut rpc, &id).await, "L09")?;
     expect_eq!("C15": resumed.int("/message_count")?, 4, "messages around a bad line and before a torn one");
     expect!(bytes(&path)? == before, "a resume repaired the transcript that it only reads");
     let fork = resumed.text("/session_id")?;
@@ -100,6 +101,37 @@ async fn torn(ctx: &mut Ctx) -> Outcome {
     let written = String::from_utf8(bytes(&on.server()?.transcript(&fork))?).map_err(Stop::harness)?;
     let last = written.lines().last().unwrap_or_default();
     expect!(written.ends_with('\n') && serde_json::from_str::<Value>(last).is_ok(), "the fork's end is torn: {last}");
+    Ok(())
+}
+
+async fn unknown_in_a_fork(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut rpc = on.ws().await?;
+    let id = create(&mut rpc).await?;
+    prompt(&mut rpc, &id, "one").await?;
+    let path = on.server()?.transcript(&id);
+    on.server()?.kill().await?;
+    let strange = r#"{"type":"from_the_future","x":{"y":[1,2.50]},"é":"\u2028"}"#;
+    let mut text = String::from_utf8(bytes(&path)?).map_err(Stop::harness)?;
+    let message = json!({"type": "message", "role": "assistant", "id": "m-1", "at": 1, "mood": "fine",
+        "parts": [{"type": "text", "text": "kept", "weight": 7}, {"type": "hologram", "data": [1]}]});
+    text.push_str(&format!("{strange}\n{message}\n"));
+    std::fs::write(&path, &text).map_err(Stop::harness)?;
+    let mut on = ctx.serve().await?;
+    let mut rpc = on.ws().await?;
+    let fork = resume(&mut rpc, &id).await?.text("/session_id")?;
+    prompt(&mut rpc, &fork, "two").await?;
+    expect!(bytes(&path)? == text.as_bytes(), "the transcript that was forked changed");
+    let forked = String::from_utf8(bytes(&on.server()?.transcript(&fork))?).map_err(Stop::harness)?;
+    let records: Vec<Value> = forked.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let wanted: Value = serde_json::from_str(strange).map_err(Stop::harness)?;
+    let same = |record: &&Value| {
+        wanted.as_object().is_some_and(|all| all.iter().all(|(name, value)| record.get(name) == Some(value)))
+    };
+    expect!(records.iter().find(same).is_some(), "a record of an unknown type is not in the fork: {forked}");
+    let kept = records.iter().find(|record| record.get("mood").is_some());
+    let kept = kept.ok_or_else(|| Stop::broke(format!("a member that is not known is not in the fork: {forked}")))?;
+    expect_eq!(kept.get("parts"), message.get("parts"), "parts that are not known");
     Ok(())
 }
 
@@ -227,7 +259,7 @@ async fn other_holds_stay(ctx: &mut Ctx) -> Outcome {
     create(&mut rpc).await?;
     let detail = http.get(&format!("/v1/sessions/{shared}")).await?.want(200)?;
     expect_eq!(detail.flag("/loaded")?, true, "a session that larik holds, after lich's eviction");
-    let reply = prompt(&mut rpc, &shared, "two").await?.text("/reply")?;
+    let reply = blame(prompt(&mut rpc, &shared, "two").await, "C17")?.text("/reply")?;
     expect_eq!(reply, "two", "a session that is live through another wire");
     http.delete(&format!("/v1/sessions/{shared}")).await?.want(204)?;
     rpc.fails("prompt.submit", json!({"session_id": shared, "text": "x"}), "not_found").await?;

@@ -22,7 +22,7 @@ cases! {
     "l15-sessions-run-at-once" on WS [L15, L19] needs [Script] => at_once;
     "l16-events-only-on-the-submitting-socket" on WS [L16] needs [Script] => submitting_socket;
     "l16-events-before-the-reply" on WS [L16, L17] needs [Script] => before_the_reply;
-    "l17-only-the-agents-own-events" on WS [L17] needs [Script] => own_events;
+    "l17-only-the-agents-own-events" on WS [L17] needs [Script, Process] => own_events;
     "l18-abort-in-flight" on WS [L18] needs [Script] => abort_in_flight;
     "l18-abort-from-another-socket" on WS [L18] needs [Script] => abort_elsewhere;
     "l18-abort-reaches-waiting-submits" on WS [L18, L19] needs [Script] => abort_waiting;

@@ -97,11 +97,11 @@ async fn lagging(ctx: &mut Ctx) -> Outcome {
     let id = create(&mut rpc, ctx).await?;
     rpc.call("sessions.subscribe", json!({"id": id})).await?;
     // More than the window of 512 and more bytes than a pipe holds, while nobody reads.
-    rpc.send("sessions.prompt", prompt(&id, &format!("/repeat 3000 {}", "x".repeat(400)))).await?;
+    rpc.send("sessions.prompt", prompt(&id, &format!("/repeat 8000 {}", "x".repeat(400)))).await?;
     let transcript = on.server()?.transcript(&id);
     let end = std::time::Instant::now() + ctx.options.deadline;
     while !std::fs::read_to_string(&transcript).is_ok_and(|text| text.contains("\"ended\"")) {
-        expect!(std::time::Instant::now() < end, "a reader that does not read holds up the run");
+        expect!("C14": std::time::Instant::now() < end, "a reader that does not read holds up the run");
         // There is no event for what another process writes to a file.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

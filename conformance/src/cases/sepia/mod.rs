@@ -1,5 +1,7 @@
 //! sepia: JSON-RPC, a line each, over stdio.
 
+pub mod config;
+pub mod drivers;
 pub mod feed;
 pub mod foreign;
 pub mod framing;
@@ -37,6 +39,8 @@ pub const FILES: &[&[Case]] = &[
     stored::CASES,
     foreign::CASES,
     overlay::CASES,
+    config::CASES,
+    drivers::CASES,
     process::CASES,
 ];
 

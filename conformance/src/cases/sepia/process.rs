@@ -4,7 +4,7 @@
 use super::{create, prompt};
 use crate::{
     cases,
-    cases::{FOREVER, STDIO, tool},
+    cases::{FOREVER, STDIO, blame, tool},
     ctx::Ctx,
     expect, expect_eq,
     json::Json,
@@ -30,6 +30,11 @@ cases! {
 const SHUTDOWN: Duration = Duration::from_secs(9);
 
 async fn verbose(ctx: &mut Ctx) -> Outcome {
+    // A line of a log among the frames is no JSON-RPC; what it breaks is that stdout is the wire's alone.
+    blame(logging(ctx).await, "C07")
+}
+
+async fn logging(ctx: &mut Ctx) -> Outcome {
     for name in ["RUST_LOG", "TRIPLANE_LOG"] {
         let launch = ctx.launch().args(["--mode", "bypass"]).env(name, "trace");
         let mut on = ctx.start(&launch).await?;

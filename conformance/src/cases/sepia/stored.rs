@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 cases! {
     "s08-export-and-import-round-trip" on STDIO [S08, S09, C15] needs [Script] => round_trip;
     "s09-import-refuses-bad-payloads" on STDIO [S09, S28, C16] needs [Script] => bad_imports;
+    "s28-a-malformed-bundle-is-invalid" on STDIO [S28, S09, S10] needs [Script] => malformed;
     "s10-convert-copies" on STDIO [S10] needs [Script] => convert;
     "s16-delete" on STDIO [S16, S26] needs [Files, Script] => delete;
     "s17-patch-meta" on STDIO [S17, S06] needs [Script] => patch_meta;
@@ -71,6 +72,20 @@ async fn bad_imports(ctx: &mut Ctx) -> Outcome {
         let code = reply.result.as_ref().err().and_then(|error| error.code.clone());
         expect!("C16": matches!(code.as_deref(), Some("invalid_params" | "invalid")), "import as {id:?} → {}", reply.text);
     }
+    Ok(())
+}
+
+async fn malformed(ctx: &mut Ctx) -> Outcome {
+    let mut on = ctx.serve().await?;
+    let mut rpc = on.stdio()?;
+    let id = one(&mut rpc, ctx).await?;
+    let agent = agent(&mut rpc, &id).await?;
+    for bad in [json!({}), json!([]), json!({"version": 1, "messages": "x"})] {
+        let refused = rpc.ask("sessions.import", json!({"agent": agent, "session": bad})).await.of("S28")?;
+        let code = refused.result.as_ref().err().and_then(|error| error.code.clone());
+        expect_eq!(code.as_deref(), Some("invalid"), "an import of {bad} → {}", refused.text);
+    }
+    rpc.fails("sessions.convert", json!({"id": id, "agent": "nobody"}), "unknown_agent").await?;
     Ok(())
 }
 

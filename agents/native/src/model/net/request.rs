@@ -52,7 +52,10 @@ pub(super) fn chat(config: &ProviderConfig, request: &ModelRequest<'_>) -> ChatR
                 schema.remove("$schema");
                 schema.remove("title");
             }
-            Tool { schema: Some(schema), ..Tool::new(spec.name).with_description(spec.description) }
+            Tool {
+                schema: Some(schema),
+                ..Tool::new(spec.name.to_string()).with_description(spec.description.to_string())
+            }
         };
         chat = chat.with_tools(request.tools.iter().map(tool));
     }

@@ -828,7 +828,7 @@ class ConfigAction(TypedDict):
     path: str
     """Absolute path of the file that has it now."""
     reason: NotRequired[str | None]
-    """Why it was skipped."""
+    """Why it was skipped, or what of it was left out."""
 
 
 class ConfigImported(TypedDict):
