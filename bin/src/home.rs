@@ -36,6 +36,7 @@ fn agents_with(settings: &Settings, helpers: Helpers) -> Result<Vec<Arc<dyn Agen
         shim: shim.clone(),
         extensions,
         sandbox: settings.sandbox_config(),
+        user_home: settings.place.user_home.clone(),
         fetch_private: settings.fetch_private(),
         helpers,
     });

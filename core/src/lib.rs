@@ -14,6 +14,8 @@
 //! - [`limits`]: every bound, with its reason. [`error`]: why a plane call fails.
 
 pub mod agent;
+#[cfg(test)]
+mod crash_tests;
 pub mod error;
 pub mod feed;
 pub mod limits;

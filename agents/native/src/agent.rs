@@ -32,6 +32,8 @@ pub struct NativeConfig {
     pub shim: Option<PathBuf>,
     /// What keeps commands in.
     pub sandbox: SandboxConfig,
+    /// The user's home directory, for instructions, skills and commands that hold everywhere.
+    pub user_home: Option<PathBuf>,
     /// Whether `fetch` may reach this machine and private networks.
     pub fetch_private: bool,
     /// Where sub-agents live.

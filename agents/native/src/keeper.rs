@@ -43,6 +43,9 @@ pub(crate) trait Kept: Send + Sync + 'static {
     /// Starts one. Cancel: dropped, nothing is left of it. Errors: one line.
     async fn start(&self) -> Result<Self::Live, String>;
 
+    /// Whether it is over already, though [`Kept::over`] has not resolved yet.
+    fn is_over(&self, live: &Self::Live) -> bool;
+
     /// Resolves when it is over, with one line why.
     async fn over(&self, live: &Self::Live) -> String;
 
@@ -132,7 +135,14 @@ impl<K: Kept> Keeper<K> {
         loop {
             let phase = phases.borrow_and_update().clone();
             match phase {
-                Phase::Up(live) => return Ok(live),
+                Phase::Up(live) if !shared.kept.is_over(&live) => return Ok(live),
+                // It is found out why it died; what comes next is told with the next phase.
+                Phase::Up(_) => {
+                    if timeout(PATIENCE, phases.changed()).await.is_err() {
+                        return Err(self.failed(Some("it went away"), Duration::ZERO));
+                    }
+                    continue;
+                }
                 Phase::Starting(_) => {}
                 Phase::Down { why, until, starts } => {
                     let wait = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
@@ -279,6 +289,10 @@ mod tests {
                 Ok(_) => Err("no luck".to_owned()),
                 Err(_) => Ok(Notify::new()),
             }
+        }
+
+        fn is_over(&self, _live: &Notify) -> bool {
+            false
         }
 
         async fn over(&self, live: &Notify) -> String {

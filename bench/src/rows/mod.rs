@@ -3,6 +3,7 @@
 mod fanout;
 mod idle;
 mod latency;
+mod plane;
 mod ready;
 mod relay;
 mod rpc;
@@ -51,6 +52,7 @@ pub const ROWS: &[Row] = &[
     idle::ROW,
     ready::ROW,
     stored::ROW,
+    plane::ROW,
     stdio::REQUESTS,
     stdio::EVENTS,
 ];

@@ -342,8 +342,11 @@ pub(crate) enum McpCommand {
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
     /// Where the documents go
+    #[arg(long, value_name = "DIR", required_unless_present = "docs")]
+    pub(crate) out: Option<PathBuf>,
+    /// Where the wires' pages in Markdown go
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
+    pub(crate) docs: Option<PathBuf>,
     /// Write nothing; fail if a file there differs from what would be written
     #[arg(long)]
     pub(crate) check: bool,

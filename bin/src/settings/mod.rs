@@ -59,9 +59,9 @@ pub(crate) struct Settings {
     pub(crate) serve: ServeFlags,
     /// Who can be asked, and how patiently.
     pub(crate) models: ModelSettings,
-    /// Servers of tools and languages that the home's file names.
     /// Agents by name, from the home's file.
     pub(crate) agents: std::collections::BTreeMap<String, AgentTable>,
+    /// Servers of tools and languages that the home's file names.
     #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) own_servers: ServerSettings,
     /// Those that the project's file names.

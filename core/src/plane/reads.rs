@@ -8,6 +8,7 @@ use super::{
 use crate::{
     PlaneError,
     feed::{Log, NodeSubscription, Subscription},
+    limits::Limits,
     overlay::Pending,
     session::Live,
     stats::{Now, Snapshot},
@@ -198,29 +199,13 @@ impl Plane {
         limit: Option<usize>,
         before: Option<&MessageId>,
     ) -> Result<HistoryPage, PlaneError> {
-        let messages = self.messages_of(id, agent).await?;
-        let end = match before {
-            None => messages.len(),
-            Some(before) => messages
-                .iter()
-                .rposition(|message| message.id == *before)
-                .ok_or_else(|| PlaneError::InvalidParams("before: is no message of this session".into()))?,
-        };
         let limits = &self.inner.services.limits;
-        let limit = limit.unwrap_or(limits.history_limit).clamp(1, limits.history_limit);
-        let mut bytes = 0;
-        let mut page: Vec<Arc<Message>> = Vec::new();
-        for message in messages.iter().take(end).rev().take(limit) {
-            bytes += size_of_message(message);
-            if !page.is_empty() && bytes > limits.history_bytes {
-                break;
-            }
-            page.push(message.clone());
+        let asked_for = |live: &Live| agent.is_none_or(|agent| live.agent.descriptor().id == agent);
+        if let Some(live) = self.peek(id).filter(|live| asked_for(live)) {
+            // Where it is: a page of a long history costs no copy of it.
+            return page_of(live.machine().history.messages(), limit, before, limits);
         }
-        page.reverse();
-        let first = end - page.len();
-        let before = page.first().filter(|_| first > 0).map(|message| message.id.clone());
-        Ok(HistoryPage { messages: page, before })
+        page_of(&self.messages_of(id, agent).await?, limit, before, limits)
     }
 
     /// A position at the end of a session's log; it stands when this returns. Errors: `NotFound` unless live or stored.
@@ -249,4 +234,33 @@ impl Plane {
 /// Roughly the bytes of a message on a wire; what is not text counts as its JSON would.
 fn size_of_message(message: &Message) -> usize {
     serde_json::to_vec(message).map_or(0, |text| text.len())
+}
+
+fn page_of(
+    messages: &[Arc<Message>],
+    limit: Option<usize>,
+    before: Option<&MessageId>,
+    limits: &Limits,
+) -> Result<HistoryPage, PlaneError> {
+    let end = match before {
+        None => messages.len(),
+        Some(before) => messages
+            .iter()
+            .rposition(|message| message.id == *before)
+            .ok_or_else(|| PlaneError::InvalidParams("before: is no message of this session".into()))?,
+    };
+    let limit = limit.unwrap_or(limits.history_limit).clamp(1, limits.history_limit);
+    let mut bytes = 0;
+    let mut page: Vec<Arc<Message>> = Vec::new();
+    for message in messages.iter().take(end).rev().take(limit) {
+        bytes += size_of_message(message);
+        if !page.is_empty() && bytes > limits.history_bytes {
+            break;
+        }
+        page.push(message.clone());
+    }
+    page.reverse();
+    let first = end - page.len();
+    let before = page.first().filter(|_| first > 0).map(|message| message.id.clone());
+    Ok(HistoryPage { messages: page, before })
 }

@@ -58,6 +58,8 @@ impl Committer {
 }
 
 fn sync_file(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    crate::crash_tests::point(|| ());
     // What makes a name safe is all of a directory, not only its data.
     if file.metadata()?.is_dir() { file.sync_all() } else { file.sync_data() }
 }

@@ -59,7 +59,7 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 /// Replaces `path` by a file with `content`: a reader sees the old or the new one, a power cut too.
 pub fn write_atomic(path: &Path, content: &[u8]) -> io::Result<()> {
     let temp = temp_path(path)?;
-    let written = write_new(&temp, content).and_then(|()| fs::rename(&temp, path));
+    let written = write_new(&temp, content).and_then(|()| rename(&temp, path));
     if let Err(err) = written {
         _ = fs::remove_file(&temp);
         return Err(err);
@@ -69,6 +69,10 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let file = open(path, Access::CreateNew)?;
+    #[cfg(test)]
+    crate::crash_tests::point(|| {
+        _ = io::Write::write(&mut &file, content.get(..content.len() / 2).unwrap_or_default())
+    });
     io::Write::write_all(&mut &file, content)?;
     file.sync_all()
 }
@@ -132,8 +136,35 @@ pub fn read_at(file: &File, buf: &mut [u8], mut offset: u64) -> io::Result<usize
     Ok(filled)
 }
 
+/// Gives a file another name.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    crate::crash_tests::point(|| ());
+    fs::rename(from, to)
+}
+
+/// Removes a file.
+pub fn remove(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    crate::crash_tests::point(|| ());
+    fs::remove_file(path)
+}
+
+/// Cuts a file off, or makes it longer.
+pub fn resize(file: &File, len: u64) -> io::Result<()> {
+    #[cfg(test)]
+    crate::crash_tests::point(|| ());
+    file.set_len(len)
+}
+
 /// Writes all of `content` at an offset.
 pub fn write_at(file: &File, mut content: &[u8], mut offset: u64) -> io::Result<()> {
+    #[cfg(test)]
+    crate::crash_tests::point(|| {
+        // A write that is cut short by the death of the process.
+        let half = content.get(..content.len() / 2).unwrap_or_default();
+        _ = sys::write_at(file, half, offset);
+    });
     while !content.is_empty() {
         match sys::write_at(file, content, offset) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

@@ -242,7 +242,7 @@ impl Record {
         files::write_at(file, &bytes, 0)?;
         // Whatever somebody else put there.
         if file.metadata()?.len() != RECORD_BYTES as u64 {
-            file.set_len(RECORD_BYTES as u64)?;
+            files::resize(file, RECORD_BYTES as u64)?;
         }
         Ok(bytes)
     }
@@ -381,7 +381,7 @@ impl Place {
         let temp = files::temp_path(&self.lock)?;
         let file = files::open(&temp, Access::CreateNew)?;
         let placed = match file.try_lock() {
-            Ok(()) => fs::rename(&temp, &self.lock),
+            Ok(()) => files::rename(&temp, &self.lock),
             Err(err) => Err(err.into()),
         };
         if placed.is_err() {

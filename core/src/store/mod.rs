@@ -219,7 +219,7 @@ impl SessionDir {
         let id = header.id.clone();
         let transcript = Transcript::create(path.clone(), header, lock, self.ground.clone())?;
         if let Err(err) = self.ground.sync_names().await {
-            _ = fs::remove_file(path);
+            _ = files::remove(&path);
             return Err(err);
         }
         self.ground.written(&id);
@@ -272,7 +272,7 @@ impl SessionDir {
     /// Removes a session's spool, so that its seq space begins anew with the next load. The lock is the proof that it may.
     pub async fn forget_spool(&self, lock: &SessionLock) -> Result<(), StoreError> {
         let path = self.ground.spool_path(lock.id());
-        let removed = blocking(move || Ok(std::fs::remove_file(path))).await?;
+        let removed = blocking(move || Ok(files::remove(&path))).await?;
         match removed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(StoreError::io("removing the spool")),
@@ -365,10 +365,10 @@ impl SessionDir {
         blocking(move || {
             let id = lock.id();
             lock.fenced_write(|| {
-                fs::remove_file(ground.path(id)).map_err(transcript::missing(id))?;
+                files::remove(&ground.path(id)).map_err(transcript::missing(id))?;
                 // Without the transcript the rest means nothing: what cannot be removed now is no session.
                 for kind in ["events", "holder", "lock"] {
-                    _ = fs::remove_file(ground.root.join(format!("{id}.{kind}")));
+                    _ = files::remove(&ground.root.join(format!("{id}.{kind}")));
                 }
                 Ok(())
             })

@@ -14,12 +14,7 @@ use super::{
     spool_read as read,
 };
 use bytes::Bytes;
-use std::{
-    fs::{self, File},
-    io,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{fs::File, io, path::PathBuf, sync::Arc};
 
 /// How many seqs one synced line reserves.
 pub const BLOCK: u64 = 4096;
@@ -119,7 +114,7 @@ impl Spool {
         if let Some((file, found)) = found {
             let length = file.metadata().map_err(opening)?.len();
             if length > found.len {
-                spool.lock.fenced_write(|| file.set_len(found.len).map_err(opening))?;
+                spool.lock.fenced_write(|| files::resize(&file, found.len).map_err(opening))?;
             }
             oldest_seq = found.oldest_seq;
             spool.floor = found.floor;
@@ -154,7 +149,7 @@ impl Spool {
         let mut text = String::new();
         if self.file.is_none() {
             let file = files::open(&self.path, Access::Create).map_err(StoreError::io("making the spool"))?;
-            self.lock.fenced_write(|| file.set_len(0).map_err(StoreError::io("making the spool")))?;
+            self.lock.fenced_write(|| files::resize(&file, 0).map_err(StoreError::io("making the spool")))?;
             self.file = Some(Arc::new(file));
             self.len = 0;
         }
@@ -253,7 +248,7 @@ impl Spool {
             self.ground.committer.sync(&new).await.map_err(trimming())?;
         }
         let Some(at) = temp.0.clone() else { return Ok(()) };
-        self.lock.clone().fenced_write(|| fs::rename(&at, &self.path).map_err(trimming()))?;
+        self.lock.clone().fenced_write(|| files::rename(&at, &self.path).map_err(trimming()))?;
         temp.0 = None;
         (self.file, self.len) = (Some(new), begin + rest.len() as u64);
         (self.ragged, self.renamed) = (false, true);
@@ -275,11 +270,11 @@ impl Spool {
         let lock = self.lock.clone();
         lock.fenced_write(|| {
             if self.ragged {
-                file.set_len(self.len).map_err(writing)?;
+                files::resize(&file, self.len).map_err(writing)?;
                 self.ragged = false;
             }
             if let Err(err) = files::write_at(&file, text, self.len) {
-                self.ragged = file.set_len(self.len).is_err();
+                self.ragged = files::resize(&file, self.len).is_err();
                 return Err(writing(err));
             }
             self.len += text.len() as u64;

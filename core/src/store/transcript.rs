@@ -121,7 +121,9 @@ impl Transcript {
         files::tighten(&file).map_err(StoreError::io("making the transcript private"))?;
         let found = fold(&file)?;
         if found.report.torn_bytes > 0 {
-            lock.fenced_write(|| file.set_len(found.len).map_err(StoreError::io("cutting the torn last line off")))?;
+            lock.fenced_write(|| {
+                files::resize(&file, found.len).map_err(StoreError::io("cutting the torn last line off"))
+            })?;
             tracing::warn!(session = %lock.id(), bytes = found.report.torn_bytes, "a torn last line was cut off");
         }
         if found.report.bad_lines > 0 {
@@ -139,7 +141,7 @@ impl Transcript {
             if path.symlink_metadata().is_ok() {
                 return Err(StoreError::Exists(self.lock.id().to_string()));
             }
-            std::fs::rename(&self.path, &path).map_err(StoreError::io("naming the transcript"))
+            files::rename(&self.path, &path).map_err(StoreError::io("naming the transcript"))
         })?;
         self.path = path;
         self.ground.written(self.lock.id());
@@ -251,7 +253,7 @@ impl Transcript {
             return Err(StoreError::NotFound(self.lock.id().to_string()));
         }
         if self.ragged {
-            self.file.set_len(self.len).map_err(writing)?;
+            files::resize(&self.file, self.len).map_err(writing)?;
             self.ragged = false;
         } else if meta.len() != self.len {
             self.adopt_length(meta.len()).map_err(writing)?;
@@ -261,7 +263,7 @@ impl Transcript {
         }
         let text = if self.unended { Cow::Owned([b"\n", text].concat()) } else { Cow::Borrowed(text) };
         if let Err(err) = files::write_at(&self.file, &text, self.len) {
-            self.ragged = self.file.set_len(self.len).is_err();
+            self.ragged = files::resize(&self.file, self.len).is_err();
             return Err(writing(err));
         }
         self.unended = false;
@@ -303,8 +305,9 @@ impl Transcript {
     }
 
     fn take_back(&mut self, before: u64) {
-        let cut =
-            self.lock.fenced_write(|| self.file.set_len(before).map_err(StoreError::io("cutting the transcript")));
+        let cut = self
+            .lock
+            .fenced_write(|| files::resize(&self.file, before).map_err(StoreError::io("cutting the transcript")));
         // Not cut now: then before the next write.
         self.ragged = cut.is_err();
         self.len = before;

@@ -6,6 +6,7 @@
 mod events;
 mod files;
 mod history;
+mod huge;
 mod lifecycle;
 mod lists;
 mod permissions;

@@ -257,6 +257,10 @@ impl Kept for Server {
         })
     }
 
+    fn is_over(&self, live: &Running) -> bool {
+        live.wire.closed.is_cancelled()
+    }
+
     async fn over(&self, live: &Running) -> String {
         live.wire.closed.cancelled().await;
         match live.process.lock().await.as_mut() {

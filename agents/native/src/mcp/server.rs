@@ -314,6 +314,10 @@ impl Kept for Server {
         })
     }
 
+    fn is_over(&self, live: &Connected) -> bool {
+        live.peer.is_transport_closed()
+    }
+
     async fn over(&self, live: &Connected) -> String {
         let Some(service) = live.take_service() else { return "it was stopped".to_owned() };
         let waiting = service.waiting();

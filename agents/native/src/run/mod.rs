@@ -6,6 +6,7 @@
 mod again;
 mod call;
 pub(crate) mod collect;
+mod fit;
 
 use crate::{
     NativeConfig,
@@ -50,11 +51,13 @@ pub(crate) async fn summarize(
 ) -> Result<(String, Usage), RunError> {
     let model = find(config, &turn.settings.model)?;
     let mut again = Again::default();
+    let mut step = 0;
     loop {
+        let history = fit::lighter(&turn.history, step);
         let request = ModelRequest {
             purpose: Purpose::Summary,
             system: None,
-            history: &turn.history,
+            history: &history,
             effort: turn.settings.effort,
             tools: &[],
         };
@@ -64,6 +67,11 @@ pub(crate) async fn summarize(
                 Ok(end) => return Ok(Some(end)),
                 Err(error) => error,
             };
+            // It is asked for because there is too much.
+            if error.code == ErrorCode::TooLarge && step < fit::STEPS {
+                step += 1;
+                return Ok(None);
+            }
             match again.after(&error, model.retries()) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return Err(error),
@@ -120,6 +128,8 @@ impl Run {
         let desk =
             Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), shelf, tools };
         let fallbacks = config.fallbacks.clone();
+        let mut turn = turn;
+        spell_out(&desk, &mut turn.history).await;
         Ok(Self {
             model,
             host,
@@ -142,6 +152,9 @@ impl Run {
             if self.turns >= self.turn.max_turns {
                 break Ok(Stop::MaxTurns);
             }
+            if self.model.context().is_some_and(|limit| fit::is_nearly_full(&self.turn.history, limit)) {
+                return RunOutcome::needs_compaction(self.usage, self.turns);
+            }
             match self.round_trip().await {
                 Ok(None) => {}
                 Ok(Some(stop)) => break Ok(stop),
@@ -150,7 +163,14 @@ impl Run {
         };
         let (stop, error) = match stopped {
             Ok(stop) => (stop, None),
-            Err(error) => (Stop::Error, Some(error.into())),
+            Err(error) => {
+                let mut error = RunError::from(error);
+                if error.code == ErrorCode::TooLarge {
+                    // Whether it got on before the context was full.
+                    error.retryable = self.turns > 1;
+                }
+                (Stop::Error, Some(error))
+            }
         };
         RunOutcome { stop, reply: self.reply, usage: self.usage, turns: self.turns, error }
     }
@@ -190,7 +210,9 @@ impl Run {
     /// Asks, and asks again as long as that may help: the same model after a wait, then the fallbacks.
     async fn ask_until_answered(&mut self) -> (Reply, Asked) {
         if self.system.is_none() && self.model.prompted() {
-            self.system = Some(prompt::system(&self.desk.cwd, self.desk.hold().taught()).await);
+            self.system = Some(
+                prompt::system(&self.desk.cwd, self.desk.config.user_home.as_deref(), self.desk.hold().taught()).await,
+            );
         }
         let mut again = Again::default();
         loop {
@@ -282,6 +304,39 @@ impl From<ModelError> for RunError {
     fn from(err: ModelError) -> Self {
         Self { code: err.code, message: err.message, retryable: err.retryable }
     }
+}
+
+/// Prompts that are the name of a command become its text, for the model only: the transcript has what was typed.
+async fn spell_out(desk: &Desk, history: &mut Vec<Arc<Message>>) {
+    if !history.iter().any(|message| is_command(message)) {
+        return;
+    }
+    let (cwd, user) = (desk.cwd.clone(), desk.config.user_home.clone());
+    let all = history.clone();
+    let spelt = tokio::task::spawn_blocking(move || {
+        let spell = |message: Arc<Message>| {
+            if !is_command(&message) {
+                return message;
+            }
+            match prompt::folders::command(&cwd, user.as_deref(), &message.plain_text()) {
+                Some(text) => {
+                    let mut spelt = (*message).clone();
+                    spelt.parts.retain(|part| part.as_text().is_none());
+                    spelt.parts.insert(0, Part::text(text));
+                    Arc::new(spelt)
+                }
+                None => message,
+            }
+        };
+        all.into_iter().map(spell).collect()
+    });
+    if let Ok(spelt) = spelt.await {
+        *history = spelt;
+    }
+}
+
+fn is_command(message: &Message) -> bool {
+    message.role == Role::User && message.parts.iter().find_map(Part::as_text).is_some_and(|text| text.starts_with('/'))
 }
 
 fn find(config: &NativeConfig, model: &str) -> Result<Arc<dyn Model>, RunError> {

@@ -99,8 +99,6 @@ impl Mcp {
         }
         let mut tools: Vec<Value> = names.into_iter().map(tool).collect();
         if self.kind == "hostile" {
-            let deep = (0..5000).fold(json!({}), |inner, _| json!({ "x": "y".repeat(20), "z": inner }));
-            drop(deep);
             tools
                 .push(json!({ "name": "bad\u{1b}[2J/../name", "description": "d".repeat(1 << 20), "inputSchema": {} }));
             tools.push(json!({ "name": "large", "inputSchema": { "x": "y".repeat(1 << 20) } }));

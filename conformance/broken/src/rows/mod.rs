@@ -1,5 +1,6 @@
 //! The breaks, one row each.
 
+mod agents;
 mod common;
 mod larik;
 mod lich;
@@ -10,7 +11,7 @@ use triplane_conformance::Wire;
 
 /// Every row.
 pub fn all() -> Vec<&'static Break> {
-    [common::ROWS, lich::ROWS, larik::ROWS, sepia::ROWS].into_iter().flatten().collect()
+    [common::ROWS, lich::ROWS, larik::ROWS, sepia::ROWS, agents::ROWS].into_iter().flatten().collect()
 }
 
 const fn row(
@@ -27,5 +28,4 @@ const fn row(
 pub const NO_BREAK: &[(&str, &str, &str)] = &[
     ("C02", "http", "speaks of the JSON-RPC wires"),
     ("C11", "http", "has a permission method, so somebody can always answer"),
-    ("S32", "stdio", "pending: drivers"),
 ];
