@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use triplane_acp::{AcpAgent, AcpConfig, KNOWN, Known};
 use triplane_config::{FORMATS, FolderConfig, Format};
 use triplane_core::agent::{Agent, ConfigStore, Parts, SessionStore};
-use triplane_stores::{Kind, Places};
+use triplane_stores::Kind;
 
 /// How long an agent's process may be idle before it is ended; the next run starts another and loads its session.
 const IDLE: Duration = Duration::from_secs(10 * 60);
@@ -33,7 +33,7 @@ pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agen
             id: id.to_owned(),
             name: name.to_owned(),
             runner: runner(id, name, settings),
-            store: store(id, settings),
+            store: store(id, homes),
             config: config(id, homes, settings),
         })
         .filter(|parts| parts.runner.is_some() || parts.store.is_some() || parts.config.is_some())
@@ -68,11 +68,10 @@ fn runner(id: &str, name: &str, settings: &Settings) -> Option<Arc<dyn Agent>> {
 }
 
 /// Where an agent's sessions are, whether or not it is installed, and whether they can be written. Clause: S06.
-fn store(agent: &str, settings: &Settings) -> Option<(Arc<dyn SessionStore>, bool)> {
+fn store(agent: &str, homes: &Homes<'_>) -> Option<(Arc<dyn SessionStore>, bool)> {
     let kind = Kind::all().find(|kind| kind.id() == agent)?;
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let places = Places { home: settings.place.user_home.clone()?, variable: &variable };
-    Some((places.store(kind), kind.writes()))
+    let home = homes.database(agent).or_else(|| homes.home(agent))?;
+    Some((kind.store(home, homes.editors(agent)), kind.writes()))
 }
 
 fn config(agent: &str, homes: &Homes<'_>, settings: &Settings) -> Option<Arc<dyn ConfigStore>> {

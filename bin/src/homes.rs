@@ -40,6 +40,9 @@ const CONFIGS: &[Row] = &[
 /// Files that stand alone: Devin's sessions.
 const FILES: &[Row] = &[row("devin", &["TRIPLANE_DEVIN_DB", "SEPIA_DEVIN_DB"], ".local/share/devin/cli/sessions.db")];
 
+/// Folders of editors with an agent in them.
+const EDITORS: &[(&str, &str)] = &[("cline", ".config/Code/User/globalStorage/saoudrizwan.claude-dev")];
+
 const fn row(agent: &'static str, variables: &'static [&'static str], default: &'static str) -> Row {
     Row { agent, variables, default }
 }
@@ -58,7 +61,6 @@ impl<'a> Homes<'a> {
     }
 
     /// An agent's own home folder, which has its sessions.
-    #[expect(dead_code, reason = "stores of sessions ask for it")]
     pub(crate) fn home(&self, agent: &str) -> Option<PathBuf> {
         self.find(HOMES, agent)
     }
@@ -69,9 +71,14 @@ impl<'a> Homes<'a> {
     }
 
     /// The database of an agent that has one of its own name.
-    #[expect(dead_code, reason = "stores of sessions ask for it")]
     pub(crate) fn database(&self, agent: &str) -> Option<PathBuf> {
         self.find(FILES, agent)
+    }
+
+    /// Folders of editors that an agent may have sessions in, from when it was only an extension.
+    pub(crate) fn editors(&self, agent: &str) -> Vec<PathBuf> {
+        let rows = EDITORS.iter().filter(|(of, _)| *of == agent);
+        rows.map(|(_, default)| self.user.join(xdg(default, &self.user, self.get))).collect()
     }
 
     fn find(&self, rows: &[Row], agent: &str) -> Option<PathBuf> {

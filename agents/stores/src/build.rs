@@ -2,10 +2,7 @@
 
 use serde_json::{Map, Value};
 use triplane_core::agent::StoreRow;
-use triplane_protocol::{
-    CallId, Message, MessageId, Part, Role, Session, SessionId, Usage,
-    ir::{Extra, KnownPart},
-};
+use triplane_protocol::{CallId, Message, MessageId, Part, Role, Session, SessionId, Usage, ir::Extra};
 
 /// Bytes of unknown records that are kept with a session; agents log whole requests into their sessions.
 const KEPT_BYTES: usize = 64 << 10;
@@ -75,11 +72,6 @@ impl Build {
     /// The last message of this role.
     pub(crate) fn last_of(&mut self, role: Role) -> Option<&mut Message> {
         self.messages.iter_mut().rev().find(|message| message.role == role)
-    }
-
-    /// Forgets all messages.
-    pub(crate) fn clear(&mut self) {
-        self.messages.clear();
     }
 
     /// Keeps a record that is not known here, while there is room.
@@ -221,14 +213,10 @@ fn anthropic_part(block: &Value) -> Part {
 
 /// Usage as Anthropic counts it: what came from the cache is told beside the input.
 pub(crate) fn anthropic_usage(usage: &Value) -> Option<Usage> {
-    usage.is_object().then(|| {
+    let counted = usage.is_object().then(|| {
         let (read, made) = (count(usage, "/cache_read_input_tokens"), count(usage, "/cache_creation_input_tokens"));
         let input = count(usage, "/input_tokens").saturating_add(read).saturating_add(made);
         Usage { input, output: count(usage, "/output_tokens"), cached: read, ..Usage::default() }
-    })
-}
-
-/// Whether a part is a call.
-pub(crate) fn is_call(part: &Part) -> bool {
-    matches!(part, Part::Known(KnownPart::Call { .. }))
+    });
+    counted.filter(|usage| *usage != Usage::default())
 }

@@ -31,6 +31,8 @@ const HOLDS: Holds = Holds {
     result_images: true,
     errors: true,
     usage: true,
+    reasoning: false,
+    cost: false,
     stop: true,
 };
 
@@ -106,6 +108,9 @@ impl Format for Claude {
         let id = ids::uuid_for(id, ids::uuid4)?;
         let mut lost = Lost::default();
         let flats = flatten(session, HOLDS, &mut lost);
+        if flats.first().is_some_and(|first| first.at != session.created) {
+            lost.note("the time of creation; that of the first message stands for it");
+        }
         let mut writer = Writer { id: id.as_str(), cwd: &session.cwd, parent: None, records: Vec::new() };
         flats.iter().for_each(|flat| writer.message(flat, session.model.as_deref()));
         let Writer { parent, mut records, .. } = writer;

@@ -21,13 +21,16 @@ pub(crate) struct Holds {
     /// Whether a result failed.
     pub(crate) errors: bool,
     pub(crate) usage: bool,
+    /// Of the usage: tokens of reasoning.
+    pub(crate) reasoning: bool,
+    /// Of the usage: what it cost.
+    pub(crate) cost: bool,
     pub(crate) stop: bool,
 }
 
 /// Whether reasoning has a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Thinking {
-    No,
     /// The text alone.
     Plain,
     /// Text and signature.
@@ -174,6 +177,12 @@ fn split(message: &Message, blocks: Vec<Block>, holds: Holds, lost: &mut Lost) -
     if message.usage.is_some() && !holds.usage {
         lost.note("usage");
     }
+    if message.usage.is_some_and(|usage| usage.reasoning > 0) && !holds.reasoning {
+        lost.note("how many tokens were reasoning");
+    }
+    if message.usage.is_some_and(|usage| usage.cost.is_some()) && !holds.cost {
+        lost.note("what turns cost");
+    }
     if message.stop.is_some() && !holds.stop {
         lost.note("why a turn stopped");
     }
@@ -250,10 +259,6 @@ fn block(part: &Part, role: Role, holds: Holds, names: &mut HashMap<String, Stri
 
 fn thinking(text: &str, signature: Option<String>, holds: Thinking, lost: &mut Lost) -> Option<Block> {
     let signature = match holds {
-        Thinking::No => {
-            lost.note("thinking");
-            return None;
-        }
         Thinking::Signed if signature.is_none() => {
             lost.note("thinking without a signature, which the model's provider refuses");
             return None;

@@ -3,7 +3,7 @@
 //! cannot be read costs itself. Knows no wire and no agent's process. Clauses: S06–S10, S16, S28, S31.
 //!
 //! Reading order:
-//! - [`places`]: the table of agents: their directories and variables.
+//! - [`Kind`]: the agents, and what their stores are made of.
 //! - `threaded`: the trait that a format answers to, on threads that may wait. `tree`: formats of files, with their cache of rows.
 //! - `files`, `time`, `ids`: what files, times and ids have in common.
 //! - `flat`: a session taken apart into what formats hold, and what is lost by it. `build`: messages put together from records.
@@ -11,12 +11,23 @@
 
 mod build;
 mod claude;
+mod cline;
+mod codex;
+mod copilot;
+mod cursor;
+mod devin;
 mod files;
 mod flat;
+mod gemini;
+mod google;
 mod ids;
-pub mod places;
+mod kimi;
+mod kinds;
+mod opencode;
+mod qwen;
+mod tasks;
 mod threaded;
 mod time;
 mod tree;
 
-pub use places::{Kind, Places};
+pub use kinds::Kind;

@@ -139,3 +139,32 @@ impl<F: Format> Store for Tree<F> {
         self.format.delete(&seen)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::Claude;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_list_opens_only_what_changed() {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join("projects").join("-work");
+        fs::create_dir_all(&project).unwrap();
+        let line = r#"{"type":"user","uuid":"u","parentUuid":null,"cwd":"/work","timestamp":"2026-11-30T10:00:00.000Z","message":{"role":"user","content":"hello"}}"#;
+        let file = |number: usize| project.join(format!("s{number}.jsonl"));
+        for number in 0..500 {
+            fs::write(file(number), format!("{line}\n")).unwrap();
+        }
+        let tree = Tree::new(Claude { dir: home.path().to_owned() });
+        let opened = |tree: &Tree<Claude>| {
+            let before = files::OPENED.load(Ordering::Relaxed);
+            (tree.list().unwrap().len(), files::OPENED.load(Ordering::Relaxed) - before)
+        };
+        assert_eq!(opened(&tree), (500, 500), "the first list opens each once");
+        assert_eq!(opened(&tree), (500, 0), "the next one none");
+        fs::write(file(7), format!("{line}\n{line}\n")).unwrap();
+        fs::remove_file(file(8)).unwrap();
+        assert_eq!(opened(&tree), (499, 1), "then only the one that changed");
+    }
+}
