@@ -44,13 +44,13 @@ pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agen
 /// Who runs an agent's prompts: what the settings say, else what is known of it.
 fn runner(id: &str, name: &str, settings: &Settings) -> Option<Arc<dyn Agent>> {
     let path = std::env::var_os("PATH");
-    let (command, env, install) = match (settings.agents.get(id), Known::of(id)) {
-        (Some(AgentTable { command, env, kind: AgentKind::Acp, .. }), _) => {
-            (command.clone(), env.clone().into_iter().collect(), None)
-        }
+    let own = settings.agents.get(id);
+    let added = own.into_iter().flat_map(|AgentTable { env, kind: AgentKind::Acp, .. }| env.clone());
+    let (command, env, install) = match (own.filter(|table| !table.command.is_empty()), Known::of(id)) {
+        (Some(table), _) => (table.command.clone(), added.collect(), None),
         (None, Some(known)) => {
-            let env = known.env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            (known.command(path.as_deref()), env, Some(known.install.to_owned()))
+            let usual = known.env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            (known.command(path.as_deref()), usual.chain(added).collect(), Some(known.install.to_owned()))
         }
         (None, None) => return None,
     };

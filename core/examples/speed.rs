@@ -125,7 +125,7 @@ fn header(id: &SessionId) -> Header {
 }
 
 fn message(n: usize, bytes: usize) -> Record {
-    let role = if n % 2 == 0 { Role::User } else { Role::Assistant };
+    let role = if n.is_multiple_of(2) { Role::User } else { Role::Assistant };
     Record::Message(Message::text(format!("m{n}").into(), role, "x".repeat(bytes), 1))
 }
 

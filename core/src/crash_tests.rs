@@ -201,7 +201,7 @@ impl Script {
         soon(self.plane.detach(&self.id("a"), CloseReason::Explicit)).await.unwrap();
         soon(self.plane.attach(&self.hold, &self.id("a"))).await.unwrap();
         self.prompt("a", "three").await;
-        soon(self.plane.delete(&self.id("b"))).await.unwrap();
+        soon(self.plane.delete(&self.id("b"), None)).await.unwrap();
         self.state.texts.remove("b");
         self.state.titles.remove("b");
         self.state.ids.remove("b");

@@ -33,8 +33,8 @@ const SHOWN_CHARS: usize = 600;
 /// The version of the protocol that is spoken.
 const VERSION: u64 = 1;
 
-/// Variables that are ours alone: whoever has the token can run commands on this machine.
-const OURS: &[&str] = &["TRIPLANE_TOKEN", "LARIK_SERVER_TOKEN"];
+/// How variables of ours begin. They are not handed on: whoever has the token can run commands on this machine.
+const OURS: &[&str] = &["TRIPLANE_", "LARIK_", "LICH_", "SEPIA_"];
 
 /// How an agent is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,8 +168,11 @@ impl Launch {
             None => Command::new(OsString::from(program)),
         };
         command.args(args).current_dir(cwd).envs(self.env.iter().map(|(name, value)| (name, value)));
-        for name in OURS {
-            command.env_remove(name);
+        for (name, _) in std::env::vars_os() {
+            let given = self.env.iter().any(|(given, _)| name == given.as_str());
+            if !given && OURS.iter().any(|ours| name.to_string_lossy().starts_with(ours)) {
+                command.env_remove(&name);
+            }
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A signal from the terminal is for us; the agent ends when we say so.

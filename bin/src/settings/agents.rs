@@ -3,12 +3,14 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use triplane_acp::Known;
 
 /// `[agents.NAME]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentTable {
-    /// Program and arguments.
+    /// Program and arguments; a known agent has its own.
+    #[serde(default)]
     pub(crate) command: Vec<String>,
     /// Added to its environment.
     #[serde(default)]
@@ -43,7 +45,8 @@ impl AgentSettings {
             if matches!(name.as_str(), "native" | "none") || name.is_empty() || name.contains(['/', ' ']) {
                 return Err(format!("[agents.{name}]: this name cannot be given to an agent"));
             }
-            if table.command.first().is_none_or(String::is_empty) {
+            let known = Known::of(name).is_some() && table.command.is_empty();
+            if !known && table.command.first().is_none_or(String::is_empty) {
                 return Err(format!(
                     "[agents.{name}]: `command` must name a program, as in [\"program\", \"argument\"]"
                 ));

@@ -23,12 +23,9 @@ const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "pro
 
 /// Of those, the ones that this build reads.
 fn is_read(table: &str) -> bool {
-    match table {
-        "agents" | "providers" | "models" | "sandbox" => true,
-        "mcp" => cfg!(feature = "mcp"),
-        "lsp" => cfg!(feature = "lsp"),
-        _ => false,
-    }
+    let switched = [("mcp", cfg!(feature = "mcp")), ("lsp", cfg!(feature = "lsp"))];
+    let always = ["agents", "providers", "models", "sandbox"];
+    always.contains(&table) || switched.contains(&(table, true))
 }
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.

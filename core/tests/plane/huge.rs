@@ -60,7 +60,7 @@ async fn pc18_a_line_of_40_mib_is_a_page_of_its_own_and_spoils_no_list() {
     assert_eq!(soon(bed.plane.list(None, None)).await.unwrap().rows.len(), 1);
     let (mut before, mut pages) = (None, Vec::new());
     while pages.is_empty() || before.is_some() {
-        let page = soon(bed.plane.history(&id, None, before.as_ref())).await.unwrap();
+        let page = soon(bed.plane.history(&id, None, None, before.as_ref())).await.unwrap();
         pages.push(page.messages.iter().map(|message| message.id.to_string()).collect::<Vec<_>>().join(" "));
         before = page.before;
     }
