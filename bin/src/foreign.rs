@@ -8,7 +8,8 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use triplane_acp::{AcpAgent, AcpConfig, KNOWN, Known};
 use triplane_config::{FORMATS, FolderConfig, Format};
-use triplane_core::agent::{Agent, ConfigStore, Parts};
+use triplane_core::agent::{Agent, ConfigStore, Parts, SessionStore};
+use triplane_stores::{Kind, Places};
 
 /// How long an agent's process may be idle before it is ended; the next run starts another and loads its session.
 const IDLE: Duration = Duration::from_secs(10 * 60);
@@ -18,7 +19,8 @@ pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agen
     let known = KNOWN.iter().map(|known| (known.id, known.name));
     let own = settings.agents.iter().map(|(id, table)| (id.as_str(), table.name.as_deref().unwrap_or(id)));
     let mut names: Vec<(&str, &str)> = Vec::new();
-    for (id, name) in FORMATS.iter().map(|format| (format.id, format.name)).chain(known).chain(own) {
+    let stored = Kind::all().map(|kind| (kind.id(), kind.name()));
+    for (id, name) in FORMATS.iter().map(|format| (format.id, format.name)).chain(known).chain(stored).chain(own) {
         match names.iter_mut().find(|(known, _)| *known == id) {
             // What the owner calls it counts.
             Some(found) => found.1 = name,
@@ -31,7 +33,7 @@ pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agen
             id: id.to_owned(),
             name: name.to_owned(),
             runner: runner(id, name, settings),
-            store: None,
+            store: store(id, settings),
             config: config(id, homes, settings),
         })
         .filter(|parts| parts.runner.is_some() || parts.store.is_some() || parts.config.is_some())
@@ -63,6 +65,14 @@ fn runner(id: &str, name: &str, settings: &Settings) -> Option<Arc<dyn Agent>> {
         state_dir: settings.home.join("acp"),
         idle: Some(IDLE),
     })))
+}
+
+/// Where an agent's sessions are, whether or not it is installed, and whether they can be written. Clause: S06.
+fn store(agent: &str, settings: &Settings) -> Option<(Arc<dyn SessionStore>, bool)> {
+    let kind = Kind::all().find(|kind| kind.id() == agent)?;
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let places = Places { home: settings.place.user_home.clone()?, variable: &variable };
+    Some((places.store(kind), kind.writes()))
 }
 
 fn config(agent: &str, homes: &Homes<'_>, settings: &Settings) -> Option<Arc<dyn ConfigStore>> {

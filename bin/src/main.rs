@@ -15,6 +15,7 @@ mod log;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod models;
+mod pages;
 mod plain;
 mod prompt;
 mod schema;

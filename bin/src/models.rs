@@ -94,6 +94,7 @@ mod net {
         if let Some(table) = table {
             config.models.clone_from(&table.models);
             config.max_tokens = table.max_tokens;
+            config.context = table.context.map(std::num::NonZeroU64::get);
         }
         if let Some(ms) = settings.models.idle_timeout_ms {
             config.idle = Duration::from_millis(ms.get());

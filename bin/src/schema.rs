@@ -3,7 +3,9 @@
 use crate::{
     cli::SchemaArgs,
     exit::{CommandError, Exit},
+    pages::{self, PAGES},
 };
+use serde_json::Value;
 use std::{fs, io::Write, path::Path};
 use triplane_protocol::{
     AgentEvent, ErrorCode, Session, larik, lich, openrpc,
@@ -16,15 +18,33 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A document: its path under the output directory, and its text.
 type Document = (String, String);
 
-/// Writes the documents, or with `--check` names those that differ.
+/// Writes the documents and pages that are asked for, or with `--check` names those that differ.
 pub(crate) fn run(args: &SchemaArgs) -> Result<Exit, CommandError> {
-    let documents = documents().map_err(CommandError::Defect)?;
+    let values = values().map_err(CommandError::Defect)?;
+    let texts = |values| documents(values).map_err(CommandError::Defect);
+    let sets = [(&args.out, texts(&values)?), (&args.docs, pages(&values).map_err(CommandError::Defect)?)];
     let mut stdout = anstream::stdout();
-    if args.check { check(&args.out, &documents, &mut stdout) } else { write(&args.out, &documents, &mut stdout) }
+    let mut exit = Exit::Done;
+    for (dir, documents) in sets {
+        let Some(dir) = dir else { continue };
+        let done = if args.check { check(dir, &documents, &mut stdout)? } else { write(dir, &documents, &mut stdout)? };
+        exit = if done == Exit::Done { exit } else { done };
+    }
+    Ok(exit)
+}
+
+/// The page of each wire. Errors: a page without its document.
+fn pages(values: &[(&'static str, Value)]) -> Result<Vec<Document>, String> {
+    let page = |page: &pages::Page| {
+        let found = values.iter().find(|(name, _)| *name == page.document);
+        let (_, document) = found.ok_or_else(|| format!("{} has no document", page.file))?;
+        Ok((page.file.to_owned(), pages::render(page, document)))
+    };
+    PAGES.iter().map(page).collect()
 }
 
 /// Every document. Errors: a defect of a table, in one line.
-fn documents() -> Result<Vec<Document>, String> {
+fn values() -> Result<Vec<(&'static str, Value)>, String> {
     let lich = openrpc::Info {
         title: "Triplane over WebSocket (lich)",
         version: VERSION,
@@ -36,14 +56,18 @@ fn documents() -> Result<Vec<Document>, String> {
         ("ErrorCode", |generator| generator.subschema_for::<ErrorCode>()),
     ];
     let types = types.map(|(name, of)| (name.to_owned(), Direction::Written, of));
-    let documents = [
+    Ok(vec![
         ("lich.openrpc.json", openrpc::document(&lich, lich::ROWS, lich::NOTIFICATIONS)?),
         ("larik.openapi.json", larik::openapi(VERSION)?),
         ("sepia.openrpc.json", sepia::openrpc(VERSION)?),
         ("types.schema.json", schemas::bundle("urn:triplane:types", "Events and sessions", &types)?),
-    ];
-    let text = |value: &serde_json::Value| serde_json::to_string_pretty(value).map_err(|error| error.to_string());
-    documents.iter().map(|(name, value)| Ok(((*name).to_owned(), text(value)? + "\n"))).collect()
+    ])
+}
+
+/// As text.
+fn documents(values: &[(&'static str, Value)]) -> Result<Vec<Document>, String> {
+    let text = |value: &Value| serde_json::to_string_pretty(value).map_err(|error| error.to_string());
+    values.iter().map(|(name, value)| Ok(((*name).to_owned(), text(value)? + "\n"))).collect()
 }
 
 fn write(out: &Path, documents: &[Document], tell: &mut impl Write) -> Result<Exit, CommandError> {
@@ -82,9 +106,18 @@ mod tests {
     fn the_committed_documents_are_what_the_tables_say() {
         let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/schema");
         let mut differing = Vec::new();
-        check(&committed, &documents().unwrap(), &mut differing).unwrap();
+        check(&committed, &documents(&values().unwrap()).unwrap(), &mut differing).unwrap();
         let differing = String::from_utf8(differing).unwrap();
         assert_eq!(differing, "", "run: cargo run -- schema --out protocol/schema");
+    }
+
+    #[test]
+    fn the_committed_pages_are_what_the_tables_say() {
+        let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let mut differing = Vec::new();
+        check(&committed, &pages(&values().unwrap()).unwrap(), &mut differing).unwrap();
+        let differing = String::from_utf8(differing).unwrap();
+        assert_eq!(differing, "", "run: cargo run -- schema --docs docs");
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Serving {
             info: ServerInfo {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 providers: home::providers(&self.settings)?,
-                sandbox: home::sandbox(),
+                sandbox: home::sandbox(&self.settings),
                 node: larik::Node { id: node.id.clone(), name: node.name.clone() },
                 transports: self.transports.iter().map(|transport| transport.name().to_owned()).collect(),
             },

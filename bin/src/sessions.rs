@@ -1,4 +1,4 @@
-//! `triplane sessions`: the stored sessions of a directory, read without taking them.
+//! `triplane sessions`: stored sessions, read without taking them, moved between agents' stores, deleted.
 
 use crate::{
     cli::{PlaneFlags, ServeFlags, SessionsArgs, SessionsCommand},
@@ -9,14 +9,16 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{
-    io::Write,
+    fs,
+    io::{self, Write},
+    path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use triplane_core::{
     Plane,
-    plane::{SessionDetail, SessionRow},
+    plane::{Import, SessionDetail, SessionRow, Written},
 };
-use triplane_protocol::{Message, Part, Role, ir::KnownPart};
+use triplane_protocol::{Message, Part, Role, Session, ir::KnownPart};
 
 /// Characters of a title in a list, and of a tool's arguments.
 const SHORT_CHARS: usize = 72;
@@ -24,8 +26,24 @@ const SHORT_CHARS: usize = 72;
 /// Runs the subcommand.
 pub(crate) async fn run(args: SessionsArgs) -> Result<Exit, CommandError> {
     match args.command {
-        SessionsCommand::List { json, limit, plane } => list(&open(plane)?, json, limit).await,
+        SessionsCommand::List { json, limit, all, plane } => list(&open(plane)?, json, limit, all).await,
         SessionsCommand::Show { id, json, plane } => show(&open(plane)?, json, &id).await,
+        SessionsCommand::Export { id, from, plane } => {
+            let session = open(plane)?.export(&id, from.as_deref()).await?;
+            json_line(&session).map_err(CommandError::io("printing"))?;
+            Ok(Exit::Done)
+        }
+        SessionsCommand::Import { file, to, id, plane } => {
+            let session = read(&file)?;
+            written(open(plane)?.import(&to, session, Import { id, ..Import::default() }).await?)
+        }
+        SessionsCommand::Convert { id, to, from, plane } => {
+            written(open(plane)?.convert(&id, &to, from.as_deref()).await?)
+        }
+        SessionsCommand::Delete { id, from, plane } => {
+            open(plane)?.delete(&id, from.as_deref()).await?;
+            Ok(Exit::Done)
+        }
     }
 }
 
@@ -33,11 +51,48 @@ fn open(flags: PlaneFlags) -> Result<Plane, CommandError> {
     home::open(&resolve(Place::here()?, flags, ServeFlags::default())?)
 }
 
-async fn list(plane: &Plane, json: bool, limit: Option<usize>) -> Result<Exit, CommandError> {
+/// An exported session. Errors: it is none.
+fn read(file: &Path) -> Result<Session, CommandError> {
+    let text = match file.as_os_str() == "-" {
+        true => io::read_to_string(io::stdin()),
+        false => fs::read_to_string(file),
+    };
+    let text = text.map_err(CommandError::io(format!("reading {}", file.display())))?;
+    let bad = |why: String| CommandError::Usage(format!("{}: is no exported session: {why}", file.display()));
+    let session: Session = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    match session.version {
+        1 => Ok(session),
+        other => Err(bad(format!("version is {other}; this program reads 1"))),
+    }
+}
+
+/// The id on stdout; what was lost is for people.
+fn written(written: Written) -> Result<Exit, CommandError> {
+    let Written { id, agent, lost } = written;
+    writeln!(anstream::stdout(), "{id}").map_err(CommandError::io("printing"))?;
+    for what in lost {
+        writeln!(anstream::stderr(), "not in the store of {agent}: {what}").map_err(CommandError::io("printing"))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(plane: &Plane, json: bool, limit: Option<usize>, all: bool) -> Result<Exit, CommandError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut stdout = anstream::stdout();
-    for row in plane.list(limit, None).await?.rows {
-        let printed = if json { json_line(&row_json(&row)) } else { writeln!(stdout, "{}", row_text(&row, now)) };
+    let rows = match all {
+        true => plane.rows(false).await?.into_iter().map(|row| row.row).take(limit.unwrap_or(usize::MAX)).collect(),
+        false => plane.list(limit, None).await?.rows,
+    };
+    for row in rows {
+        let printed = if json {
+            json_line(&row_json(&row))
+        } else {
+            writeln!(
+                stdout,
+                "{}",
+                if all { format!("{:<10}{}", row.agent, row_text(&row, now)) } else { row_text(&row, now) }
+            )
+        };
         printed.map_err(CommandError::io("printing"))?;
     }
     Ok(Exit::Done)

@@ -79,3 +79,37 @@ async fn no_key_is_said_when_the_model_is_named() {
     let ended = fixture.run(&["prompt", "--model", "anthropic/x", "hi"]).await;
     assert!(ended.code == Some(1) && ended.stderr.contains("ANTHROPIC_API_KEY"), "{ended:?}");
 }
+
+#[tokio::test]
+async fn a_conversation_near_its_models_limit_is_compacted_and_goes_on() {
+    let fixture = Fixture::new();
+    let (endpoint, url) = script_model(&fixture).await;
+    fixture.write(
+        "home/triplane.toml",
+        &format!("[providers.mine]\nprotocol = 'openai'\nbase_url = '{url}/v1'\nmodels = ['echo']\ncontext = 600\n"),
+    );
+    let long = format!("/say {}", "word ".repeat(300));
+    let first = fixture.run(&["prompt", "--json", &long]).await;
+    let event: Value = serde_json::from_str(first.stdout.lines().next().unwrap()).unwrap();
+    assert!(!first.stdout.contains("\"type\":\"compaction\""), "{first:?}");
+    let second = fixture.run(&["prompt", "--session", event["session"].as_str().unwrap(), "--json", "/say on"]).await;
+    let kinds: Vec<Value> = second.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(kinds.iter().any(|event| event["type"] == "compaction"), "{second:?}");
+    let last = kinds.iter().find(|event| event["type"] == "final").unwrap();
+    assert_eq!((&last["reply"], &last["stopped_reason"]), (&"on".into(), &"completed".into()));
+    endpoint.signal(rustix::process::Signal::TERM);
+    endpoint.end().await;
+}
+
+#[tokio::test]
+async fn what_was_said_before_a_retry_is_not_in_the_output() {
+    let fixture = Fixture::new();
+    let (endpoint, url) = script_model(&fixture).await;
+    let mut command = fixture.command(&["prompt", "--model", "openai/echo", "/say once\n/fail broken 1\n/say more"]);
+    command.env("OPENAI_BASE_URL", &url).env("OPENAI_API_KEY", "sk-very-secret-4");
+    let ended = run(command, "").await;
+    assert_eq!((ended.code, ended.stdout.matches("once").count()), (Some(0), 1), "{ended:?}");
+    assert!(ended.stderr.contains("retry 1"), "{ended:?}");
+    endpoint.signal(rustix::process::Signal::TERM);
+    endpoint.end().await;
+}

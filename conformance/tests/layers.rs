@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("triplane-native", &["triplane-protocol", "triplane-core", "triplane-script"]),
     ("triplane-driver", &["triplane-protocol", "triplane-core"]),
     ("triplane-config", &["triplane-protocol", "triplane-core"]),
+    ("triplane-stores", &["triplane-protocol", "triplane-core"]),
     ("triplane-common", &["triplane-protocol", "triplane-core"]),
     ("triplane-ws", &["triplane-protocol", "triplane-core", "triplane-common"]),
     ("triplane-http", &["triplane-protocol", "triplane-core", "triplane-common"]),

@@ -19,6 +19,23 @@ pub enum PlaneError {
     /// More than one session begins with this.
     #[error("`{0}` fits more than one session; give more of the id")]
     Ambiguous(String),
+    /// More than one store has a session of this id.
+    #[error("`{id}` is in the stores of {agents}; say which with `agent`")]
+    InStores {
+        /// The id.
+        id: String,
+        /// Names of the stores' agents.
+        agents: String,
+    },
+    /// The store of an agent could not do it.
+    #[error("agent `{agent}`: {failure}")]
+    Store {
+        /// The store's agent.
+        agent: String,
+        /// Why.
+        #[source]
+        failure: StoreFailure,
+    },
     /// Another process holds the session.
     #[error("the session is held by another process")]
     Locked(String),
@@ -93,7 +110,8 @@ impl PlaneError {
         match self {
             Self::Agent(failure) => failure.code,
             Self::NotFound { .. } => ErrorCode::NotFound,
-            Self::Ambiguous(_) => ErrorCode::Ambiguous,
+            Self::Ambiguous(_) | Self::InStores { .. } => ErrorCode::Ambiguous,
+            Self::Store { failure, .. } => failure.code,
             Self::Locked(_) => ErrorCode::Locked,
             Self::Busy(_) => ErrorCode::Busy,
             Self::InvalidParams(_) => ErrorCode::InvalidParams,
@@ -123,6 +141,7 @@ impl From<PlaneError> for Failure {
         let failure = Failure::new(err.code(), err.to_string());
         match err {
             PlaneError::Locked(holder) => failure.because(holder),
+            PlaneError::Store { failure: cause, .. } => failure.because(cause),
             PlaneError::Io { source, doing } => {
                 tracing::error!(error = %source, "{doing} failed");
                 failure.because(source)
@@ -138,6 +157,7 @@ impl From<PlaneError> for Failure {
             }
             PlaneError::NotFound { .. }
             | PlaneError::Ambiguous(_)
+            | PlaneError::InStores { .. }
             | PlaneError::Busy(_)
             | PlaneError::InvalidParams(_)
             | PlaneError::Invalid(_)

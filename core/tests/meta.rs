@@ -163,6 +163,7 @@ async fn sl13_s14_what_create_was_given_outlives_the_process_until_the_first_pro
         settings,
         fallbacks: vec!["m/second".into()],
         label: Some("label".into()),
+        parent: None,
         source: Some("test".into()),
     };
     let before = house.plane.create(&house.hold, created).await.unwrap();
@@ -201,11 +202,11 @@ async fn s16_deleting_takes_everything_that_was_kept_of_it() {
     let house = place.open();
     let (live, stored) = (house.create().await, house.create().await);
     for id in [&live, &stored] {
-        house.plane.patch_meta(id, titled("t")).await.unwrap();
+        house.plane.patch_meta(id, None, titled("t")).await.unwrap();
     }
     house.detach(&stored).await;
     for id in [&live, &stored] {
-        house.plane.delete(id).await.unwrap();
+        house.plane.delete(id, None).await.unwrap();
     }
     assert_eq!(house.plane.rows(true).await.unwrap(), []);
     house.close().await;
@@ -236,13 +237,13 @@ async fn s17_the_overlays_title_wins_everywhere_and_null_gives_the_transcripts_b
         }
     };
     expect("of the transcript").await;
-    let patched = neighbour.plane.patch_meta(&id, titled("of the overlay")).await.unwrap();
+    let patched = neighbour.plane.patch_meta(&id, None, titled("of the overlay")).await.unwrap();
     assert_eq!(patched.row.title.as_deref(), Some("of the overlay"));
     expect("of the overlay").await;
     house.detach(&id).await;
     expect("of the overlay").await;
     let cleared = MetaPatch { title: Some(None), ..MetaPatch::default() };
-    house.plane.patch_meta(&id, cleared).await.unwrap();
+    house.plane.patch_meta(&id, None, cleared).await.unwrap();
     expect("of the transcript").await;
     for house in [house, neighbour] {
         house.close().await;
@@ -255,7 +256,7 @@ async fn sl12_a_patch_that_fails_names_the_field_and_changes_nothing() {
     let house = place.open();
     let id = house.create().await;
     let first = MetaPatch { pinned: Some(true), ..titled("before") };
-    let before = house.plane.patch_meta(&id, first).await.unwrap();
+    let before = house.plane.patch_meta(&id, None, first).await.unwrap();
     let bad = [
         (
             MetaPatch { title: Some(Some("x".repeat(10 << 20))), ..MetaPatch::default() },
@@ -270,14 +271,14 @@ async fn sl12_a_patch_that_fails_names_the_field_and_changes_nothing() {
         (MetaPatch { pinned: Some(false), ..preferring(Some("")) }, "model: has 1 to 4096 bytes; null clears it"),
     ];
     for (patch, why) in bad {
-        match house.plane.patch_meta(&id, patch).await {
+        match house.plane.patch_meta(&id, None, patch).await {
             Err(PlaneError::InvalidParams(text)) => assert_eq!(text, why),
             other => panic!("{other:?}, not {why}"),
         }
     }
-    assert_eq!(house.plane.meta_row(&id).await.unwrap(), before);
+    assert_eq!(house.plane.meta_row(&id, None).await.unwrap(), before);
     let nobody = SessionId::parse("nobody").unwrap();
-    let unknown = house.plane.patch_meta(&nobody, titled("t")).await;
+    let unknown = house.plane.patch_meta(&nobody, None, titled("t")).await;
     assert!(matches!(unknown, Err(PlaneError::NotFound { what: "session", .. })), "{unknown:?}");
     house.close().await;
 }
@@ -288,7 +289,7 @@ async fn s17_the_next_attach_takes_the_preferred_model_and_null_clears_it() {
     let house = place.open();
     let id = house.create().await;
     assert_eq!(house.prompt(&id).await, "m/default");
-    house.plane.patch_meta(&id, preferring(Some("m/liked"))).await.unwrap();
+    house.plane.patch_meta(&id, None, preferring(Some("m/liked"))).await.unwrap();
     assert_eq!(house.prompt(&id).await, "m/default", "it is live");
     house.detach(&id).await;
     assert_eq!(house.plane.get(&id).await.unwrap().row.model.as_deref(), Some("m/liked"));
@@ -299,7 +300,7 @@ async fn s17_the_next_attach_takes_the_preferred_model_and_null_clears_it() {
     let attached = house.plane.attach_with(&house.hold, &id, named).await.unwrap();
     assert_eq!(attached.session.row.model.as_deref(), Some("m/named"), "what attach names goes first");
     house.detach(&id).await;
-    let cleared = house.plane.patch_meta(&id, preferring(None)).await.unwrap();
+    let cleared = house.plane.patch_meta(&id, None, preferring(None)).await.unwrap();
     assert_eq!(*cleared.meta, Meta::default());
     assert_eq!(house.attach(&id).await.model.as_deref(), Some("m/liked"), "the transcript's own");
     house.close().await;
@@ -316,7 +317,10 @@ async fn s18_projects_come_and_go_and_leave_every_session() {
     for _ in 0..3 {
         let id = house.create().await;
         let patch = MetaPatch { project_ids: Some(vec![a.id.clone(), b.id.clone()]), ..MetaPatch::default() };
-        assert_eq!(house.plane.patch_meta(&id, patch).await.unwrap().meta.project_ids, [a.id.clone(), b.id.clone()]);
+        assert_eq!(
+            house.plane.patch_meta(&id, None, patch).await.unwrap().meta.project_ids,
+            [a.id.clone(), b.id.clone()]
+        );
         ids.push(id);
     }
     house.plane.delete_project(&a.id).await.unwrap();
@@ -345,7 +349,7 @@ async fn c13_nothing_that_is_said_of_a_session_makes_it_the_newest() {
         house.detach(id).await;
     }
     let updated = house.row(&old).await.row.updated;
-    house.plane.patch_meta(&old, MetaPatch { pinned: Some(true), ..preferring(Some("m/liked")) }).await.unwrap();
+    house.plane.patch_meta(&old, None, MetaPatch { pinned: Some(true), ..preferring(Some("m/liked")) }).await.unwrap();
     house.attach(&old).await;
     house.detach(&old).await;
     assert_eq!(house.ids().await, [new, old.clone()]);
@@ -389,7 +393,7 @@ async fn s28_without_an_overlay_reads_go_on_and_changes_are_invalid() {
         assert_eq!(house.row(&id).await.spans, []);
         assert_eq!(house.ids().await, std::slice::from_ref(&id));
         let refused = [
-            house.plane.patch_meta(&id, titled("t")).await.map(drop),
+            house.plane.patch_meta(&id, None, titled("t")).await.map(drop),
             house.plane.projects().await.map(drop),
             house.plane.create_project("p").await.map(drop),
             house.plane.rename_project("p", "q").await.map(drop),
@@ -400,7 +404,7 @@ async fn s28_without_an_overlay_reads_go_on_and_changes_are_invalid() {
             let invalid = matches!(refused, Err(PlaneError::Invalid(_)));
             assert!(invalid && text.starts_with("no overlay store: "), "{text}");
         }
-        house.plane.delete(&id).await.unwrap();
+        house.plane.delete(&id, None).await.unwrap();
         house.close().await;
     }
 }

@@ -1,6 +1,13 @@
-//! The agent and its live sessions. A live session holds nothing between runs: what it needs comes with each run.
+//! The agent and its live sessions. A live session holds its [`Shelf`] between runs; all else comes with each run.
 
-use crate::{host::Host, model::Models, run, tools::Extensions};
+use crate::{
+    host::Host,
+    model::Models,
+    run,
+    sandbox::SandboxConfig,
+    shelf::Shelf,
+    tools::{Extensions, Helpers},
+};
 use async_trait::async_trait;
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +30,14 @@ pub struct NativeConfig {
     /// The program that runs [`crate::shim::run_shim`] when its first argument is [`crate::shim::ARG`]. With it, what a
     /// command started ends even when this process is killed; `None`: commands are started directly.
     pub shim: Option<PathBuf>,
+    /// What keeps commands in.
+    pub sandbox: SandboxConfig,
+    /// The user's home directory, for instructions, skills and commands that hold everywhere.
+    pub user_home: Option<PathBuf>,
+    /// Whether `fetch` may reach this machine and private networks.
+    pub fetch_private: bool,
+    /// Where sub-agents live.
+    pub helpers: Helpers,
     /// Who brings tools from elsewhere.
     pub extensions: Extensions,
 }
@@ -62,8 +77,9 @@ impl Agent for NativeAgent {
         self.config.models.find(model).map(drop)
     }
 
-    async fn open(&self, _open: Open) -> Result<Box<dyn LiveAgent>, PlaneError> {
-        Ok(Box::new(NativeLive { config: Arc::clone(&self.config) }))
+    async fn open(&self, open: Open) -> Result<Box<dyn LiveAgent>, PlaneError> {
+        let shelf = Arc::new(Shelf::new(open.id));
+        Ok(Box::new(NativeLive { config: Arc::clone(&self.config), shelf }))
     }
 }
 
@@ -71,13 +87,14 @@ impl Agent for NativeAgent {
 #[derive(Debug)]
 struct NativeLive {
     config: Arc<NativeConfig>,
+    shelf: Arc<Shelf>,
 }
 
 #[async_trait]
 impl LiveAgent for NativeLive {
     async fn run(&mut self, turn: Turn, sink: RunSink, cancel: CancellationToken) -> RunOutcome {
         let host: Arc<dyn Host> = Arc::new(sink);
-        run::run(&self.config, turn, host, cancel).await
+        run::run(&self.config, Arc::clone(&self.shelf), turn, host, cancel).await
     }
 
     async fn summarize(&mut self, turn: Turn, cancel: CancellationToken) -> Result<(String, Usage), RunError> {

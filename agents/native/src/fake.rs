@@ -11,7 +11,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 use triplane_core::session::{PermissionAsk, Verdict};
-use triplane_protocol::{AgentEvent, Message, MessageId, TaskId};
+use triplane_protocol::{AgentEvent, Message, MessageId, TaskId, ir::Mode};
 
 /// What was said, in order.
 #[derive(Debug, Clone)]
@@ -33,6 +33,7 @@ pub(crate) struct Fake {
     pub(crate) deny: Option<&'static str>,
     /// Asks whose subject contains this are never answered.
     pub(crate) hang: Option<&'static str>,
+    pub(crate) mode: Mode,
     pub(crate) tasks: CancellationToken,
 }
 
@@ -40,7 +41,15 @@ impl Fake {
     pub(crate) fn new() -> Self {
         let changed = tokio::sync::watch::channel(0).0;
         let said = Arc::default();
-        Self { said, changed, ids: AtomicU64::new(0), deny: None, hang: None, tasks: CancellationToken::new() }
+        Self {
+            said,
+            changed,
+            ids: AtomicU64::new(0),
+            deny: None,
+            hang: None,
+            mode: Mode::Default,
+            tasks: CancellationToken::new(),
+        }
     }
 
     fn say(&self, what: Said) {
@@ -88,6 +97,10 @@ impl Host for Fake {
         self.say(Said::Message(message));
     }
 
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
     fn message_id(&self) -> MessageId {
         MessageId::from(format!("m{}", self.ids.fetch_add(1, Ordering::Relaxed) + 1))
     }
@@ -127,4 +140,9 @@ impl Host for Fake {
         });
         Ok(id)
     }
+}
+
+/// A session's empty shelf.
+pub(crate) fn shelf() -> Arc<crate::shelf::Shelf> {
+    Arc::new(crate::shelf::Shelf::new(triplane_protocol::SessionId::parse("s1").unwrap()))
 }

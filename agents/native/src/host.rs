@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use std::{future::Future, path::Path, pin::Pin, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use triplane_core::session::{ChangeGuard, PermissionAsk, RunSink, Verdict};
-use triplane_protocol::{AgentEvent, Message, MessageId, TaskId};
+use triplane_protocol::{AgentEvent, Message, MessageId, TaskId, ir::Mode};
 
 /// Where a background task puts its output.
 pub(crate) type TaskText = Arc<dyn Fn(&str) + Send + Sync>;
@@ -20,6 +20,8 @@ pub(crate) trait Host: Send + Sync {
     async fn emit(&self, event: AgentEvent);
     /// Appends to the history; the event that tells of it follows.
     async fn message(&self, message: Message);
+    /// The session's mode of this moment.
+    fn mode(&self) -> Mode;
     /// A fresh id.
     fn message_id(&self) -> MessageId;
     /// Milliseconds since the epoch.
@@ -54,6 +56,10 @@ impl Host for RunSink {
 
     async fn message(&self, message: Message) {
         RunSink::message(self, message).await;
+    }
+
+    fn mode(&self) -> Mode {
+        RunSink::mode(self)
     }
 
     fn message_id(&self) -> MessageId {

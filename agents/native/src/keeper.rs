@@ -116,6 +116,12 @@ impl<K: Kept> Keeper<K> {
         self.shared.phase.borrow().clone()
     }
 
+    /// Whether it keeps dying, so that who can do without does not wait for it.
+    #[cfg(any(feature = "lsp", test))]
+    pub(crate) fn is_failing(&self) -> bool {
+        matches!(&*self.shared.phase.borrow(), Phase::Down { until: Some(until), .. } if *until > Instant::now() + FIRST_WAIT)
+    }
+
     /// The running instance, started if need be. Errors: one line that says why, and when it is tried again.
     /// Cancel safe: the start goes on without the caller.
     pub(crate) async fn get(&self) -> Result<Arc<K::Live>, String> {
@@ -314,11 +320,13 @@ mod tests {
                 }
             };
             waits.push(began.elapsed().as_secs());
+            assert!(!keeper.is_failing());
             live.notify_one();
             while matches!(keeper.phase(), Phase::Up(_)) {
                 tokio::task::yield_now().await;
             }
         }
+        assert!(keeper.is_failing());
         assert_eq!(waits, [0, 0, 1, 2, 4, 8, 16, 32, 60]);
         tokio::time::sleep(LONGEST_WAIT).await;
         let live = keeper.get().await.unwrap();

@@ -10,6 +10,8 @@
 //! - [`tools`]: the table of tools, and each of them.
 //! - [`proc`]: children: started, watched, ended with all that they started. [`shim`]: the small process between us and them.
 //! - [`mcp`]: tools of MCP servers. [`lsp`]: what language servers know. [`keeper`]: how either is kept.
+//! - [`sandbox`]: what commands are kept from, and by what.
+//! - [`shelf`]: what a live session keeps between its runs.
 //! - [`host`]: the session as the loop and the tools see it.
 
 pub mod agent;
@@ -24,6 +26,8 @@ pub mod model;
 pub mod proc;
 pub(crate) mod prompt;
 pub(crate) mod run;
+pub mod sandbox;
+pub(crate) mod shelf;
 pub mod shim;
 pub mod tools;
 

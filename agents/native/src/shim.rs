@@ -6,12 +6,16 @@
 //!   gone, however it ended) it ends the tree: politely, and two seconds later for good. Else it ends as the program did.
 //! - `relay PROGRAM ARGS…`: the same for a program that is spoken to: what comes on stdin is handed on to it, and when stdin closes
 //!   the program's does too; what has not ended a moment later is ended as above, and so is what the program leaves behind.
+//! - `boxed SPEC PROGRAM ARGS…`: as `guard`, but the program is confined as SPEC says; the guard itself is not.
 //! - `exec PARENT PROGRAM ARGS…`: asks for a signal at the death of `PARENT`, then becomes the program; for a child that needs its
 //!   stdin. The signal fires when the *thread* that started it ends. Fault: CP-03.
 
-use crate::proc::{
-    GRACE, MARKER,
-    tree::{self, Root},
+use crate::{
+    proc::{
+        GRACE, MARKER,
+        tree::{self, Root},
+    },
+    sandbox::Confine,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -37,6 +41,8 @@ pub const GUARD: &str = "guard";
 
 /// Stays beside the program and hands it its stdin.
 pub const RELAY: &str = "relay";
+/// Stays beside the program, which is confined.
+pub(crate) const BOXED: &str = "boxed";
 
 /// Becomes the program.
 pub const EXEC: &str = "exec";
@@ -53,25 +59,42 @@ pub fn run_shim(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mode = args.next();
     match mode.as_ref().and_then(|m| m.to_str()) {
         Some(mode @ (GUARD | RELAY)) => match args.next() {
-            Some(program) => guard(&program, args, mode == RELAY),
+            Some(program) => guard(None, &program, args, mode == RELAY),
             None => cannot("the shim was given no program"),
+        },
+        Some(BOXED) => match (args.next().and_then(|spec| confine(&spec)), args.next()) {
+            (Some(confine), Some(program)) => guard(Some(confine), &program, args, false),
+            _ => cannot("the shim was given no good spec and program"),
         },
         Some(EXEC) => match (args.next().as_ref().and_then(|p| p.to_str()?.parse().ok()), args.next()) {
             (Some(parent), Some(program)) => exec(parent, &program, args),
             _ => cannot("the shim was given no parent and program"),
         },
-        Some(_) | None => cannot("the shim knows `guard`, `relay` and `exec`"),
+        Some(_) | None => cannot("the shim knows `guard`, `relay`, `boxed` and `exec`"),
     }
 }
 
-fn guard(program: &OsString, args: impl Iterator<Item = OsString>, relays: bool) -> ExitCode {
+fn confine(spec: &OsString) -> Option<Confine> {
+    serde_json::from_str(spec.to_str()?).ok()
+}
+
+fn guard(confine: Option<Confine>, program: &OsString, args: impl Iterator<Item = OsString>, relays: bool) -> ExitCode {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let mut command = Command::new(program);
-    let stdin = if relays { Stdio::piped() } else { Stdio::null() };
-    let mut child = match command.args(args).stdin(stdin).process_group(0).spawn() {
+    let set = |command: &mut Command| {
+        command.stdin(if relays { Stdio::piped() } else { Stdio::null() }).process_group(0);
+    };
+    let started = match confine {
+        Some(confine) => confine.spawn(program, args.collect(), set),
+        None => {
+            let mut command = Command::new(program);
+            set(command.args(args));
+            command.spawn().map_err(|err| format!("{} cannot be started: {err}", program.display()))
+        }
+    };
+    let mut child = match started {
         Ok(child) => child,
-        Err(err) => return cannot(&format!("{} cannot be started: {err}", program.display())),
+        Err(why) => return cannot(&why),
     };
     let leader = Pid::from_child(&child);
     let dying = Arc::new(AtomicBool::new(false));

@@ -14,7 +14,7 @@ use triplane_core::{
     plane::{Answer, Choice, Created, Hold, HoldPolicy, Prompt, RunResult, WhenBusy},
     store::Durability,
 };
-use triplane_native::{NativeAgent, NativeConfig};
+use triplane_native::{NativeAgent, NativeConfig, tools::Helpers};
 use triplane_protocol::{
     AgentEvent, Message, Part, Role, SessionId, Stop,
     event::{CloseReason, SettingsPatch, TaskState},
@@ -49,8 +49,10 @@ async fn house(mode: Mode) -> House {
         overlay: true,
         abort_on_disconnect: false,
     };
-    let agent = NativeAgent::new(NativeConfig::default());
+    let helpers = Helpers::default();
+    let agent = NativeAgent::new(NativeConfig { helpers: helpers.clone(), ..NativeConfig::default() });
     let plane = Plane::open(config, vec![Arc::new(agent)]).unwrap();
+    helpers.live_in(&plane);
     let hold = plane.hold(HoldPolicy { name: "test", answers: true, ..HoldPolicy::default() });
     let settings = SettingsPatch { mode: Some(mode), ..SettingsPatch::default() };
     let id = plane.create(&hold, Created { settings, ..Created::default() }).await.unwrap().row.id;
@@ -287,5 +289,44 @@ async fn failures_and_a_lost_directory_leave_the_session_usable() {
     assert!(lost.error.unwrap().message.contains("cannot be used"));
     std::fs::create_dir(&house.cwd).unwrap();
     assert_eq!(house.run("hello").await.reply, "hello");
+    house.close().await;
+}
+
+fn task(description: &str, prompt: &str) -> String {
+    format!("/tool task {}", serde_json::json!({"description": description, "prompt": prompt}))
+}
+
+#[tokio::test]
+async fn a_helper_works_in_a_child_session_and_asks_where_somebody_looks() {
+    let house = house(Mode::Default).await;
+    let run = house.prompt(&task("make a file", "/tool bash {\"command\":\"echo hi | tee made\"}")).await;
+    let asked = house.until(|e| matches!(e, AgentEvent::PermissionRequest(_))).await;
+    let AgentEvent::PermissionRequest(request) = asked else { unreachable!() };
+    assert!(request.title.starts_with("helper: bash echo hi"), "{}", request.title);
+    let answer = Answer { choice: Choice::Option("allow_once".into()), reason: None, by: None };
+    house.plane.answer(&house.id, &request.request_id, answer).await.unwrap();
+    let result = tokio::time::timeout(DEADLINE, run.finished()).await.expect("the run hangs").unwrap();
+    assert_eq!((result.stop, result.reply.as_str()), (Stop::Completed, "tool task: tool bash: hi\n"));
+    assert!(house.cwd.join("made").exists());
+    let rows = house.plane.list(None, None).await.unwrap().rows;
+    let child = rows.iter().find(|row| row.id != house.id).expect("the helper's session is listed");
+    assert_eq!(child.title.as_deref(), Some("make a file"));
+    house.plane.detach(&child.id, CloseReason::Explicit).await.unwrap();
+    let child = house.plane.export(&child.id, None).await.unwrap();
+    assert_eq!(child.parent, Some(house.id.clone()));
+    house.close().await;
+}
+
+#[tokio::test]
+async fn a_helper_has_no_helpers_and_ends_with_its_call() {
+    let house = house(Mode::Bypass).await;
+    let result = house.run(&task("outer", &task("inner", "hi"))).await;
+    assert!(result.reply.contains("there is no tool `task`"), "{}", result.reply);
+    let run = house.prompt(&task("wait", "/say begun\n/tool bash {\"command\":\"sleep 300\"}")).await;
+    house.until(|e| matches!(e, AgentEvent::ToolCallOutput { text, .. } if text.contains("sleep 300"))).await;
+    house.plane.cancel(&house.id).await.unwrap();
+    assert_eq!(run.finished().await.unwrap().stop, Stop::Aborted);
+    let rows = house.plane.list(None, None).await.unwrap().rows;
+    assert!(rows.iter().all(|row| !row.busy), "{rows:?}");
     house.close().await;
 }

@@ -48,15 +48,18 @@ fn main() -> ExitCode {
         // A filter or a flag of the test runner.
         Some(_) | None => {}
     }
-    let cases: [(&str, fn()); 9] = [
+    let cases: [(&str, fn()); 12] = [
         ("a guard ends as its program does", ends_alike),
         ("what a program leaves in its group ends with it", leftovers),
         ("a closed stdin ends the whole tree", closed_stdin),
         ("a killed parent takes the whole tree along", killed_parent),
+        ("a relay hands stdin on and its end too", relay_hands_on),
+        ("a relay ends a tree that reads nothing", relay_deaf),
         ("exec dies with its parent", exec_dies),
         ("exec refuses a parent that is gone", exec_refuses),
         ("a wrong call is told", wrong_call),
         ("a command sees no secret of the server", no_secret),
+        ("a confined program writes only where it may, and has no network", confined),
         ("a killed server takes its commands along", killed_server),
     ];
     for (name, case) in cases {
@@ -132,13 +135,16 @@ fn ends_alike() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such cannot be started"));
     // The program has no stdin of ours, and sees its own arguments only.
     let mut child = guard("cat; echo \"$0 $#\"").spawn().unwrap();
+    // Held until it has ended by itself; `wait` alone would close it.
+    let lifeline = child.stdin.take();
     assert_eq!(line(&mut child), "/bin/sh 0\n");
     assert!(child.wait().unwrap().success());
+    drop(lifeline);
 }
 
 fn leftovers() {
     let mark = mark(1);
-    assert!(guard(&format!("sleep {mark} & exit 0")).status().unwrap().success());
+    assert!(ended(guard(&format!("sleep {mark} & exit 0"))).success());
     within(5, "the leftover ends", || living(&mark) == 0);
 }
 
@@ -152,6 +158,39 @@ fn closed_stdin() {
     within(6, "the guard ends", || child.try_wait().unwrap().is_some());
     assert!(began.elapsed() >= Duration::from_millis(1900), "the deaf one had its time");
     assert_eq!(living(&mark), 0);
+}
+
+fn relay(script: &str) -> Child {
+    let mut command = this(shim::ARG);
+    command.args([shim::RELAY, "/bin/sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn relay_hands_on() {
+    let mut child = relay("cat; exit 5");
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\n").unwrap();
+    assert_eq!(line(&mut child), "one\n");
+    let much = "x".repeat(1 << 20);
+    let writer = std::thread::spawn(move || stdin.write_all(much.as_bytes()).unwrap());
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    writer.join().unwrap();
+    // What was on its way when our end closed still arrives, and the program ends as it likes.
+    assert_eq!((said.len(), child.wait().unwrap().code()), (1 << 20, Some(5)));
+}
+
+fn relay_deaf() {
+    let mark = mark(6);
+    let mut child = relay(&format!("trap '' TERM; echo up; sleep {mark} & sleep {mark}"));
+    assert_eq!(line(&mut child), "up\n");
+    let mut stdin = child.stdin.take().unwrap();
+    // More than the program's pipe holds, less than that and ours: the relay stands, and we do not.
+    stdin.write_all(&[b'x'; 100_000]).unwrap();
+    within(5, "both run", || living(&mark) == 2);
+    drop(stdin);
+    within(8, "the tree ends", || living(&mark) == 0);
+    child.wait().unwrap();
 }
 
 fn killed_parent() {
@@ -259,4 +298,58 @@ fn killed_server() {
     kill_process(Pid::from_child(&server), Signal::KILL).unwrap();
     server.wait().unwrap();
     within(6, "the tree ends", || living(&mark) == 0);
+}
+
+/// What a confined program can do, told word by word.
+fn confined() {
+    if let Err(why) = triplane_native::sandbox::available() {
+        println!("skipped: no sandbox here: {why}");
+        return;
+    }
+    let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let kept = outside.path().join("kept");
+    std::fs::write(&kept, "kept").unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "cd {inside}; can() {{ if (eval \"$2\") 2>/dev/null >/dev/null; then echo $1 yes; else echo $1 no; fi; }}
+         can read 'cat {kept}'
+         can write 'echo x >made && mv made moved && rm moved'
+         can write-outside 'echo x >{outside}/made'
+         can append-outside 'echo x >>{kept}'
+         can truncate-outside 'truncate -s 0 {kept}'
+         can remove-outside 'rm {kept}'
+         can move-outside 'echo x >here && mv here {outside}/there'
+         can null 'echo x >/dev/null'
+         can child 'sh -c \"echo x >{outside}/by-child\"'
+         can connect 'exec 3<>/dev/tcp/127.0.0.1/{port}'
+         can signal 'kill -0 {me}'
+         can environ 'cat /proc/{me}/environ'",
+        inside = inside.path().display(),
+        outside = outside.path().display(),
+        kept = kept.display(),
+        me = std::process::id(),
+    );
+    let told = |network: bool| {
+        let spec = format!("{{\"writable\":[\"{}\"],\"network\":{network}}}", inside.path().display());
+        let mut command = this(shim::ARG);
+        command.args(["boxed", &spec, "/bin/bash", "-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let _lifeline = child.stdin.take();
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(child.wait().unwrap().success());
+        text.lines().map(|line| line.replace(' ', ":")).collect::<Vec<_>>().join(" ")
+    };
+    let files = "read:yes write:yes write-outside:no append-outside:no truncate-outside:no remove-outside:no \
+        move-outside:no null:yes child:no";
+    assert_eq!(told(false), format!("{files} connect:no signal:no environ:no"));
+    assert_eq!(told(true), format!("{files} connect:yes signal:no environ:no"));
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+
+    // A spec that cannot be read starts nothing.
+    let mut command = this(shim::ARG);
+    command.args(["boxed", "{}", "/bin/sh", "-c", "exit 0"]).stderr(Stdio::null());
+    assert_eq!(ended(command).code(), Some(127));
 }

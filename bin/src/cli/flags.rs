@@ -8,6 +8,7 @@ use clap::{
 use serde::{Deserialize, Deserializer};
 use std::{num::NonZeroUsize, path::PathBuf};
 use triplane_core::store::Durability;
+use triplane_native::sandbox::SandboxMode;
 use triplane_protocol::ir::{Effort, Mode};
 
 const PLANE: &str = "Sessions";
@@ -41,6 +42,32 @@ pub(crate) struct PlaneFlags {
     /// When an acknowledged change is safe: synced to the disk, or handed to the system [default: fsync]
     #[arg(long, env = "TRIPLANE_DURABILITY", value_name = "WHEN")]
     pub(crate) durability: Option<DurabilityFlag>,
+    /// How far commands of the built-in agent are kept in [default: workspace-write in the modes accept-edits and bypass]
+    #[arg(long, env = "TRIPLANE_SANDBOX", value_name = "HOW")]
+    #[serde(skip)]
+    pub(crate) sandbox: Option<SandboxFlag>,
+}
+
+/// How far commands are kept in. In a file it is `mode` of `[sandbox]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SandboxFlag {
+    /// Not at all
+    Off,
+    /// They write in the session's directory and in temporary ones only
+    WorkspaceWrite,
+    /// They write nowhere
+    ReadOnly,
+}
+
+impl From<SandboxFlag> for SandboxMode {
+    fn from(flag: SandboxFlag) -> Self {
+        match flag {
+            SandboxFlag::Off => Self::Off,
+            SandboxFlag::WorkspaceWrite => Self::WorkspaceWrite,
+            SandboxFlag::ReadOnly => Self::ReadOnly,
+        }
+    }
 }
 
 /// How the wires are served.
@@ -153,7 +180,7 @@ impl From<DurabilityFlag> for Durability {
 impl PlaneFlags {
     /// What is absent here is taken from `lower`.
     pub(crate) fn over(self, lower: Self) -> Self {
-        let Self { home, session_dir, agent, model, mode, effort, durability } = self;
+        let Self { home, session_dir, agent, model, mode, effort, durability, sandbox } = self;
         Self {
             home: home.or(lower.home),
             session_dir: session_dir.or(lower.session_dir),
@@ -162,6 +189,7 @@ impl PlaneFlags {
             mode: mode.or(lower.mode),
             effort: effort.or(lower.effort),
             durability: durability.or(lower.durability),
+            sandbox: sandbox.or(lower.sandbox),
         }
     }
 }

@@ -8,11 +8,12 @@ mod parse;
 pub(crate) use conformance::{ConformanceArgs, ReportKind};
 #[cfg(test)]
 pub(crate) use flags::DurabilityFlag;
-pub(crate) use flags::{Disconnect, PlaneFlags, ServeFlags, Transport};
+pub(crate) use flags::{Disconnect, PlaneFlags, SandboxFlag, ServeFlags, Transport};
 pub(crate) use parse::parse;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use triplane_protocol::SessionId;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -101,7 +102,7 @@ pub(crate) enum Command {
     /// Runs one prompt in the current directory and streams it to the terminal
     #[command(after_help = PROMPT_EXAMPLES)]
     Prompt(PromptArgs),
-    /// Lists and shows stored sessions
+    /// Lists, shows, moves and deletes stored sessions
     Sessions(SessionsArgs),
     /// Counts, shows and copies the config of agents: instructions, rules, commands, skills, MCP servers
     #[command(after_help = CONFIG_EXAMPLES)]
@@ -164,6 +165,9 @@ pub(crate) enum SessionsCommand {
         /// At most so many
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
+        /// Of every directory and every agent's own store too
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         plane: PlaneFlags,
     },
@@ -178,6 +182,59 @@ pub(crate) enum SessionsCommand {
         #[command(flatten)]
         plane: PlaneFlags,
     },
+    /// Prints one session as JSON, for `import`
+    Export {
+        /// Its id
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+        /// The agent that owns it, when several have one of this id
+        #[arg(long, value_name = "AGENT")]
+        from: Option<String>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Writes an exported session into an agent's store; prints its id, and on stderr what the store cannot hold
+    Import {
+        /// The file; `-` reads stdin
+        file: PathBuf,
+        /// The agent whose store it goes to
+        #[arg(long, value_name = "AGENT")]
+        to: String,
+        /// Its id there [default: a fresh one]
+        #[arg(long, value_parser = session_id)]
+        id: Option<SessionId>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Copies a session into another agent's store; prints its id, and on stderr what the store cannot hold
+    Convert {
+        /// Its id
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+        /// The agent whose store gets the copy
+        #[arg(long, value_name = "AGENT")]
+        to: String,
+        /// The agent that owns it, when several have one of this id
+        #[arg(long, value_name = "AGENT")]
+        from: Option<String>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+    /// Deletes one session from the store that owns it
+    Delete {
+        /// Its id
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+        /// The agent that owns it, when several have one of this id
+        #[arg(long, value_name = "AGENT")]
+        from: Option<String>,
+        #[command(flatten)]
+        plane: PlaneFlags,
+    },
+}
+
+fn session_id(text: &str) -> Result<SessionId, &'static str> {
+    SessionId::parse(text)
 }
 
 /// Flags of `config`.
@@ -285,8 +342,11 @@ pub(crate) enum McpCommand {
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
     /// Where the documents go
+    #[arg(long, value_name = "DIR", required_unless_present = "docs")]
+    pub(crate) out: Option<PathBuf>,
+    /// Where the wires' pages in Markdown go
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
+    pub(crate) docs: Option<PathBuf>,
     /// Write nothing; fail if a file there differs from what would be written
     #[arg(long)]
     pub(crate) check: bool,

@@ -189,6 +189,7 @@ impl Show {
             ShowStyle::People(Box::new(Printer::new(
                 anstream::AutoStream::auto(io::stdout()),
                 anstream::AutoStream::auto(io::stderr()),
+                io::stdout().is_terminal(),
             )))
         };
         let asker = if answers {

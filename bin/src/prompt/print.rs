@@ -29,6 +29,9 @@ pub(crate) struct Printer<R, A> {
     open: Open,
     /// Whether anything of the last model message was streamed; an agent that streams nothing is printed whole.
     streamed: bool,
+    /// Whether the reply is shown as it comes. Without it each message is printed once it is whole, so that whoever reads the output
+    /// never sees what a model said before it was asked again.
+    live: bool,
 }
 
 /// What the last piece printed was, if its line has not ended.
@@ -41,8 +44,8 @@ enum Open {
 
 impl<R: Write, A: Write> Printer<R, A> {
     /// A printer of replies on `reply` and of the rest on `aside`.
-    pub(crate) const fn new(reply: R, aside: A) -> Self {
-        Self { reply, aside, open: Open::Nothing, streamed: false }
+    pub(crate) const fn new(reply: R, aside: A, live: bool) -> Self {
+        Self { reply, aside, open: Open::Nothing, streamed: false, live }
     }
 
     /// Prints what is worth telling of `event`. Errors: a writer's.
@@ -52,7 +55,8 @@ impl<R: Write, A: Write> Printer<R, A> {
                 self.streamed = false;
                 Ok(())
             }
-            AgentEvent::LlmDelta { text } => self.say(text),
+            AgentEvent::LlmDelta { text } if self.live => self.say(text),
+            AgentEvent::LlmDelta { .. } => Ok(()),
             AgentEvent::LlmThinkingDelta { text } => self.think(text),
             AgentEvent::LlmEnd { message, .. } => {
                 if !self.streamed {
@@ -61,7 +65,8 @@ impl<R: Write, A: Write> Printer<R, A> {
                 self.end_line()
             }
             AgentEvent::LlmRetry { attempt, delay_ms, message } => {
-                self.note(&NOTE, &format!("retry {attempt} in {delay_ms} ms: {message}"))
+                let again = if self.streamed { "; the reply begins anew" } else { "" };
+                self.note(&NOTE, &format!("retry {attempt} in {delay_ms} ms{again}: {message}"))
             }
             AgentEvent::ToolCallStart { name, input, title, .. } => {
                 let what = title.clone().unwrap_or_else(|| format!("{name} {}", brief(input)));
@@ -219,7 +224,7 @@ mod tests {
 
     fn check(events: &[AgentEvent], reply: &str, aside: &str) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut printer = Printer::new(&mut out, &mut err);
+        let mut printer = Printer::new(&mut out, &mut err, true);
         for event in events {
             printer.event(event).unwrap();
         }
@@ -284,7 +289,7 @@ mod tests {
             diff: Some(diff),
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        Printer::new(&mut out, &mut err).event(&event).unwrap();
+        Printer::new(&mut out, &mut err, true).event(&event).unwrap();
         let text = String::from_utf8(err).unwrap();
         assert!(text.contains("… and 2 lines more"), "{text}");
         assert!(text.contains("+line 19") && !text.contains("+line 20"), "{text}");

@@ -2,7 +2,13 @@
 //! Invariant: a key that is not known, or has a wrong value, is an error with its file and line; nothing is skipped silently.
 //! A project's file comes with a checkout, so it cannot open the machine: see [`HOME_ONLY`].
 
-use super::{agents::AgentSettings, beside, providers::ModelSettings, servers::ServerSettings};
+use super::{
+    agents::AgentSettings,
+    beside,
+    providers::ModelSettings,
+    sandbox::{SandboxSection, SandboxTable},
+    servers::ServerSettings,
+};
 use crate::cli::{PlaneFlags, ServeFlags};
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -15,11 +21,18 @@ use toml::de::{DeTable, DeValue};
 /// Tables that may stand in a file beside the flags' keys.
 const TABLES: &[&str] = &["agents", "mcp", "lsp", "permissions", "sandbox", "providers", "models"];
 
-/// Of those, the ones that are read.
-const READ: &[&str] = &["agents", "providers", "models", "mcp", "lsp"];
+/// Of those, the ones that this build reads.
+fn is_read(table: &str) -> bool {
+    match table {
+        "agents" | "providers" | "models" | "sandbox" => true,
+        "mcp" => cfg!(feature = "mcp"),
+        "lsp" => cfg!(feature = "lsp"),
+        _ => false,
+    }
+}
 
 /// Keys that only the home's file, the environment and flags may set: whoever wrote the checkout must not decide them.
-const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "agents"];
+const HOME_ONLY: &[&str] = &["home", "token", "allow_remote", "allow_origin", "providers", "sandbox", "agents"];
 
 /// Settings files are written by hand; a larger one is a mistake (a device, a log).
 const FILE_BYTES: u64 = 1 << 20;
@@ -41,6 +54,7 @@ pub(crate) struct FileSettings {
     pub(crate) models: ModelSettings,
     pub(crate) servers: ServerSettings,
     pub(crate) agents: AgentSettings,
+    pub(crate) sandbox: SandboxTable,
     /// Tables that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -104,7 +118,7 @@ impl FileSettings {
                 if owner == Owner::Project {
                     check_project(name, value.get_ref()).map_err(|what| at(offset, what))?;
                 }
-                if !READ.contains(&name) {
+                if !is_read(name) {
                     unread.push((file.to_owned(), name.to_owned()));
                 }
             } else if !keys.iter().any(|key| key == name) {
@@ -126,9 +140,19 @@ impl FileSettings {
             let key = table.get_ref().keys().find(|key| key.get_ref().as_ref() == "agents");
             at(key.map_or(0, |key| key.span().start), what)
         })?;
+        let SandboxSection { sandbox } = section(text).map_err(wrong)?;
+        plane.sandbox = sandbox.mode;
         plane.home = plane.home.map(|path| beside(file, path));
         plane.session_dir = plane.session_dir.map(|path| beside(file, path));
-        Ok(Self { plane, serve, models: models.beside(file), servers: servers.beside(file), agents, unread })
+        Ok(Self {
+            plane,
+            serve,
+            models: models.beside(file),
+            sandbox: sandbox.beside(file),
+            servers: servers.beside(file),
+            agents,
+            unread,
+        })
     }
 }
 
@@ -207,7 +231,7 @@ mod tests {
     fn a_checkout_cannot_open_the_machine() {
         let project = Owner::Project;
         for key in HOME_ONLY {
-            let text = if TABLES.contains(key) { format!("[{key}.x]") } else { format!("{key} = 'x'") };
+            let text = if TABLES.contains(key) { format!("[{key}]") } else { format!("{key} = 'x'") };
             let error = FileSettings::parse(Path::new("t"), &text, project).unwrap_err();
             assert!(error.to_string().contains("may not come from a project"), "{error}");
         }
@@ -255,9 +279,12 @@ mod tests {
         let example = "home = 'h'\nsession_dir = 's'\nagent = 'a'\nmodel = 'm/n'\nmode = 'plan'\neffort = 'low'\n\
             durability = 'flush'\ntransport = ['ws']\nhost = '::1'\nport = 1\naddr = '127.0.0.1:2'\ntoken = 't'\n\
             allow_remote = true\nallow_origin = 'https://a.example'\non_disconnect = 'abort'\nmax_session_bags = 3\nstall_timeout_ms = 9\n\
-            idle_ttl_ms = 4\nsweep_ms = 5\nhistory_limit = 6\nprobe_idle_ms = 7\nlock_ttl_ms = 8\n";
+            idle_ttl_ms = 4\nsweep_ms = 5\nhistory_limit = 6\nprobe_idle_ms = 7\nlock_ttl_ms = 8\n\
+             [sandbox]\nmode = 'off'\n";
         for key in known_keys() {
-            assert!(example.contains(&format!("{key} = ")), "{key} is not in the example");
+            // The sandbox's is a key of its table.
+            let found = example.contains(&format!("{key} = ")) || (key == "sandbox" && example.contains("[sandbox]"));
+            assert!(found, "{key} is not in the example");
         }
         let read = FileSettings::parse(Path::new("dir/t"), example, Owner::Home).unwrap();
         let (nothing_plane, nothing_serve) = (PlaneFlags::default(), ServeFlags::default());

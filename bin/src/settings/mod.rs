@@ -4,6 +4,7 @@
 mod agents;
 mod file;
 mod providers;
+mod sandbox;
 mod servers;
 
 pub(crate) use agents::{AgentKind, AgentTable};
@@ -11,12 +12,18 @@ pub(crate) use file::FileError;
 pub(crate) use providers::ModelSettings;
 #[cfg(feature = "providers")]
 pub(crate) use providers::ProviderTable;
-pub(crate) use servers::{LspTable, McpTable, ServerSettings};
+#[cfg(feature = "lsp")]
+pub(crate) use servers::LspTable;
+#[cfg(feature = "mcp")]
+pub(crate) use servers::McpTable;
+pub(crate) use servers::ServerSettings;
 
 use crate::cli::{Disconnect, PlaneFlags, ServeFlags};
 use file::{FileSettings, Owner};
+use sandbox::SandboxTable;
 use std::path::{Path, PathBuf};
 use triplane_core::{PlaneConfig, limits::Limits, store::Durability};
+use triplane_native::sandbox::{SandboxConfig, SandboxMode};
 use triplane_protocol::event::SettingsPatch;
 
 /// Name of a settings file, in the project and in the home.
@@ -55,9 +62,13 @@ pub(crate) struct Settings {
     /// Servers of tools and languages that the home's file names.
     /// Agents by name, from the home's file.
     pub(crate) agents: std::collections::BTreeMap<String, AgentTable>,
+    #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) own_servers: ServerSettings,
     /// Those that the project's file names.
+    #[cfg_attr(not(any(feature = "mcp", feature = "lsp")), allow(dead_code, reason = "checked all the same"))]
     pub(crate) project_servers: ServerSettings,
+    /// What commands are kept from; only the home's file says it.
+    sandbox: SandboxTable,
     /// Tables that were found in files and that nothing reads yet, with their file.
     pub(crate) unread: Vec<(PathBuf, String)>,
 }
@@ -100,6 +111,7 @@ pub(crate) fn resolve(place: Place, plane: PlaneFlags, serve: ServeFlags) -> Res
         agents: node.agents.agents,
         own_servers: node.servers,
         project_servers: project.servers,
+        sandbox: node.sandbox,
         unread,
     })
 }
@@ -134,6 +146,17 @@ impl Settings {
         }
     }
 
+    /// What keeps commands of the built-in agent in.
+    pub(crate) fn sandbox_config(&self) -> SandboxConfig {
+        let SandboxTable { network, writable, .. } = self.sandbox.clone();
+        SandboxConfig { mode: self.plane.sandbox.map(SandboxMode::from), network: network.unwrap_or(false), writable }
+    }
+
+    /// Whether the tool `fetch` may reach this machine and private networks.
+    pub(crate) fn fetch_private(&self) -> bool {
+        self.sandbox.fetch_private.unwrap_or(false)
+    }
+
     /// Says in the log what was found and is not read: silence would let somebody trust a sandbox that is not there.
     pub(crate) fn warn_unread(&self) {
         for (file, table) in &self.unread {
@@ -150,7 +173,7 @@ fn beside(file: &Path, path: PathBuf) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{DurabilityFlag, Transport};
+    use crate::cli::{DurabilityFlag, SandboxFlag, Transport};
     use triplane_protocol::ir::Mode;
 
     struct Fixture {
@@ -226,9 +249,21 @@ mod tests {
 
     #[test]
     fn tables_that_nothing_reads_are_told() {
-        let fixture = Fixture::new("[sandbox]\nnetwork = false", "");
+        let fixture = Fixture::new("[permissions]\nx = false", "");
         let settings = fixture.resolve(PlaneFlags::default(), ServeFlags::default()).unwrap();
-        assert_eq!(settings.unread, [(fixture.dir.path().join("project").join(FILE), "sandbox".to_owned())]);
+        assert_eq!(settings.unread, [(fixture.dir.path().join("project").join(FILE), "permissions".to_owned())]);
+    }
+
+    #[test]
+    fn the_sandbox_is_set_by_the_home_and_the_flag_goes_before_it() {
+        let fixture = Fixture::new("", "[sandbox]\nmode = 'read-only'\nnetwork = true\nwritable = ['cache', '/abs']");
+        let settings = fixture.resolve(PlaneFlags::default(), ServeFlags::default()).unwrap().sandbox_config();
+        let cache = fixture.dir.path().join("user/.triplane/cache");
+        assert_eq!((settings.mode, settings.network), (Some(SandboxMode::ReadOnly), true));
+        assert_eq!(settings.writable, [cache, "/abs".into()]);
+        let flags = PlaneFlags { sandbox: Some(SandboxFlag::Off), ..Default::default() };
+        let settings = fixture.resolve(flags, ServeFlags::default()).unwrap().sandbox_config();
+        assert_eq!(settings.mode, Some(SandboxMode::Off));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct ProviderTable {
     pub(crate) models: Vec<String>,
     /// Tokens of a reply at most.
     pub(crate) max_tokens: Option<u32>,
+    /// Tokens that its models take in all, reply included; compaction goes by it.
+    pub(crate) context: Option<NonZeroU64>,
 }
 
 /// `[models]`.

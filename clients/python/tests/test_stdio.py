@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import contiguous, said, spawned, timed, write
 
-from triplane import StdioClient, StdioSession, TriplaneError, spawn_stdio
+from triplane import Backoff, StdioClient, StdioSession, TriplaneError, spawn_stdio
 
 
 async def create(client: StdioClient, tmp_path: Path) -> StdioSession:
@@ -129,7 +129,7 @@ async def test_the_nodes_feed_tells_who_comes_and_goes(tmp_path: Path) -> None:
 
 
 @timed
-async def test_a_process_that_dies_is_disconnected_and_close_is_in_order(tmp_path: Path) -> None:
+async def test_a_process_that_dies_is_started_again_and_what_hung_on_it_is_told(tmp_path: Path) -> None:
     async with spawned(tmp_path) as client:
         session = await create(client, tmp_path)
         await session.prompt("kept")
@@ -138,15 +138,72 @@ async def test_a_process_that_dies_is_disconnected_and_close_is_in_order(tmp_pat
         async for item in events:
             if item["type"] == "turnStarted":
                 break
-        os.kill(client.pid, signal.SIGKILL)
+        first = client.pid
+        os.kill(first, signal.SIGKILL)
         with pytest.raises(TriplaneError, match="disconnected"):
             await call
         with pytest.raises(TriplaneError, match="disconnected"):
             async for item in events:
                 pass
-        with pytest.raises(TriplaneError, match="disconnected"):
-            await client.sessions()
-    async with spawned(tmp_path) as client:
+        # Many calls, one process.
+        listed = await asyncio.gather(*(client.sessions() for _ in range(3)))
+        assert client.pid != first and {row["id"] for rows in listed for row in rows} == {session.id}
+        with pytest.raises(TriplaneError, match="not_found"):
+            await session.prompt("it is not live")
         again = await client.attach(session.id, takeover=True)
         assert (await again.prompt("after"))["reply"] == "after"
         await client.close()
+        with pytest.raises(TriplaneError, match="closed"):
+            await client.sessions()
+
+
+@timed
+async def test_a_read_is_sent_again_when_the_process_dies_under_it(tmp_path: Path) -> None:
+    # Dies once, at the first read; then it answers.
+    script = """
+import json, os, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    if ask["method"] != "manifest" and not os.path.exists(sys.argv[1]):
+        open(sys.argv[1], "w").close()
+        os._exit(1)
+    result = {"protocol": 1, "methods": []} if ask["method"] == "manifest" else {"agents": [], "cancelled": False}
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
+"""
+    for ask, again in [("agents.list", True), ("sessions.cancel", False)]:
+        async with await spawn_stdio(sys.executable, ["-c", script, str(tmp_path / ask)], restart=Backoff(min_s=0.01)) as client:
+            if again:
+                assert await client.agents() == []
+            else:
+                with pytest.raises(TriplaneError, match="disconnected"):
+                    await client.call(ask)
+                assert (await client.call(ask))["cancelled"] is False
+
+
+@timed
+async def test_restarts_are_given_up_after_so_many_and_can_be_turned_off(tmp_path: Path) -> None:
+    # It starts well once.
+    script = """
+import os, sys
+if os.path.exists(sys.argv[1]):
+    sys.exit(3)
+open(sys.argv[1], "w").close()
+input()
+print('{"jsonrpc":"2.0","id":1,"result":{"protocol":1,"methods":[]}}', flush=True)
+input()
+"""
+    for name, restart, starts in [("some", Backoff(min_s=0.01, attempts=2), 3), ("none", None, 0)]:
+        tried = 0
+        async with await spawn_stdio(sys.executable, ["-c", script, str(tmp_path / name)], restart=restart) as client:
+            start = client._start
+
+            async def counted() -> Any:
+                nonlocal tried
+                tried += 1
+                return await start()
+
+            client._start = counted
+            for _ in range(6):
+                with pytest.raises(TriplaneError, match="disconnected"):
+                    await client.call("sessions.cancel")
+        assert tried == starts, name

@@ -1,5 +1,6 @@
 //! The cases, one file a topic.
 
+pub mod agent;
 pub mod common;
 pub mod larik;
 pub mod lich;
@@ -13,7 +14,11 @@ use serde_json::Value;
 
 /// Every case of the suite.
 pub fn all() -> Vec<&'static Case> {
-    [common::FILES, lich::FILES, larik::FILES, sepia::FILES].concat().into_iter().flatten().collect()
+    [&[agent::CASES] as &[_], common::FILES, lich::FILES, larik::FILES, sepia::FILES]
+        .concat()
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Every wire.

@@ -511,6 +511,9 @@ impl Fact {
             if message.id.is_some() {
                 return Err(Stop::Broke { clause: Some("H15"), seen: format!("a replay_gap with an id: {}", shown()) });
             }
+            if let Some(book) = book {
+                book.event(&data)?;
+            }
             return Ok(Self { kind, seq: None, data });
         }
         let seq = data.pointer("/seq").and_then(Value::as_u64);

@@ -61,6 +61,11 @@ pub trait SessionStore: Send + Sync {
     /// change since the last call.
     async fn list(&self) -> Result<Vec<StoreRow>, StoreFailure>;
 
+    /// Whether it has this session. A store that can tell without a list should.
+    async fn has(&self, id: &SessionId) -> Result<bool, StoreFailure> {
+        Ok(self.list().await?.iter().any(|row| row.id == *id))
+    }
+
     /// A whole session. Errors: `NotFound`.
     async fn load(&self, id: &SessionId) -> Result<Session, StoreFailure>;
 

@@ -31,6 +31,8 @@ pub fn decide(mode: Mode, ask: &PermissionAsk, rule: Result<Option<bool>, ()>) -
         (_, Mode::Plan) if ask.kind != ToolKind::Read => {
             Decision::Deny("the session is in plan mode: nothing is changed".into())
         }
+        // Whoever bypasses the questions still has the sandbox; what leaves it is another matter.
+        (Ok(None), Mode::Bypass) if ask.kind == ToolKind::Unconfined => Decision::Ask,
         (Ok(Some(true)), _) | (_, Mode::Bypass) => Decision::Allow,
         _ if looks => Decision::Allow,
         (_, Mode::AcceptEdits) if ask.kind == ToolKind::Edit && !ask.outside => Decision::Allow,
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_whole_table() {
-        use ToolKind::{Edit, Execute, Fetch, Read};
+        use ToolKind::{Edit, Execute, Fetch, Read, Unconfined};
         let none = Ok(None);
         assert_eq!(row(Read, false, none), "aaaa");
         assert_eq!(row(Read, true, none), "???a");
@@ -88,6 +90,8 @@ mod tests {
         assert_eq!(row(Edit, true, none), "d??a");
         assert_eq!(row(Execute, false, none), "d??a");
         assert_eq!(row(Fetch, false, none), "d??a");
+        assert_eq!(row(Unconfined, false, none), "d???");
+        assert_eq!(row(Unconfined, false, Ok(Some(true))), "daaa");
         assert_eq!(row(Execute, false, Ok(Some(true))), "daaa");
         assert_eq!(row(Execute, false, Ok(Some(false))), "dddd");
         assert_eq!(row(Read, false, Ok(Some(false))), "dddd");

@@ -3,6 +3,7 @@
 
 use super::{
     Hold, Plane, SessionDetail,
+    foreign::Owner,
     lifecycle::{Opening, header, new_session_id},
 };
 use crate::{
@@ -41,6 +42,17 @@ pub struct Import {
     pub title: Option<String>,
     /// The model.
     pub model: Option<String>,
+}
+
+/// A session that was written into a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Its id there.
+    pub id: SessionId,
+    /// The agent whose store has it.
+    pub agent: String,
+    /// What the store's format cannot hold, one line each; empty when all of it went in.
+    pub lost: Vec<String>,
 }
 
 impl Plane {
@@ -126,14 +138,16 @@ impl Plane {
         Ok(self.stored(id).await?.history)
     }
 
-    /// The whole session as data. Errors: `NotFound`, `UnknownAgent` when `agent` is not its owner's name. Clauses: S07, S08.
+    /// The whole session as data, from whichever store has it. Errors: `NotFound`, `UnknownAgent` when `agent` is nobody's
+    /// name, `InStores`, `Store`. Clauses: S07, S08.
     pub async fn export(&self, id: &SessionId, agent: Option<&str>) -> Result<Session, PlaneError> {
+        if let Owner::Foreign(foreign) = self.owner(id, agent).await? {
+            let mut session = foreign.load(id).await?;
+            session.title = self.meta(id).await.title.clone().or(session.title);
+            return Ok(session);
+        }
         let history = self.history_of(id).await?;
         let detail = self.get(id).await?;
-        if let Some(agent) = agent.filter(|agent| *agent != detail.row.agent) {
-            self.agent(Some(agent))?;
-            return Err(PlaneError::no_session(id));
-        }
         Ok(Session {
             version: 1,
             id: id.clone(),
@@ -153,17 +167,15 @@ impl Plane {
     }
 
     /// Writes a session into an agent's store. Errors: `UnknownAgent` when it cannot write sessions, `Invalid` for an id
-    /// that exists or a session that is none, `InvalidParams`. Clauses: S09, S28.
-    pub async fn import(
-        &self,
-        agent: &str,
-        session: Session,
-        import: Import,
-    ) -> Result<(SessionId, String), PlaneError> {
+    /// that exists or a session that is none, `InvalidParams`, `Store`. Clauses: S09, S28.
+    pub async fn import(&self, agent: &str, session: Session, import: Import) -> Result<Written, PlaneError> {
         self.open_for_work()?;
         let owner = self.agent(Some(agent))?;
         if !owner.descriptor().can.write {
             return Err(PlaneError::UnknownAgent(format!("agent `{agent}` cannot write sessions")));
+        }
+        if let Some(written) = self.import_foreign(&owner, &session, &import).await? {
+            return Ok(written);
         }
         let id = match import.id {
             Some(id) => id,
@@ -188,7 +200,7 @@ impl Plane {
         let _turn = gate.lock().await;
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         match self.dir().fork(&history, header, lock).await {
-            Ok(_) => Ok((id, owner.descriptor().id)),
+            Ok(_) => Ok(Written { id, agent: owner.descriptor().id, lost: Vec::new() }),
             Err(StoreError::Exists(id)) => Err(PlaneError::Invalid(format!(
                 "id: a session `{id}` exists already; leave the id out for a fresh one"
             ))),
@@ -197,18 +209,17 @@ impl Plane {
     }
 
     /// Copies a stored session into another agent's store on this node. Errors: as [`Plane::import`]. Clause: S10.
-    pub async fn convert(
-        &self,
-        id: &SessionId,
-        agent: &str,
-        from: Option<&str>,
-    ) -> Result<(SessionId, String), PlaneError> {
+    pub async fn convert(&self, id: &SessionId, agent: &str, from: Option<&str>) -> Result<Written, PlaneError> {
         let session = self.export(id, from).await?;
         self.import(agent, session, Import::default()).await
     }
 
-    /// Deletes a session from the store that owns it; a live one is ended first. Errors: `NotFound`, `Locked`. Clauses: S16, S26.
-    pub async fn delete(&self, id: &SessionId) -> Result<(), PlaneError> {
+    /// Deletes a session from the store that owns it; a live one is ended first. Errors: `NotFound`, `Locked`,
+    /// `InStores`, `Store`. Clauses: S16, S26.
+    pub async fn delete(&self, id: &SessionId, agent: Option<&str>) -> Result<(), PlaneError> {
+        if let Owner::Foreign(foreign) = self.owner(id, agent).await? {
+            return self.delete_foreign(&foreign, id).await;
+        }
         if self.detach(id, CloseReason::Deleted).await? {
             if self.dir().exists(id) {
                 let text = "the transcript could not be deleted; the log has the cause";

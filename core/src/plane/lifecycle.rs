@@ -1,7 +1,7 @@
 //! How sessions become live and cease to be.
 //! Invariant: after shutdown has begun nobody comes into the live map, however far an open in mid-I/O was. Clause: L13.
 
-use super::{Attach, Attached, Created, Hold, Plane, SessionDetail, holds::Room};
+use super::{Attach, Attached, Created, Hold, Plane, SessionDetail, foreign::Owner, holds::Room};
 use crate::{
     PlaneError,
     agent::{Agent, NoAgent, Settings},
@@ -63,7 +63,7 @@ impl Plane {
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         let at = now_ms();
         let mut header = header(&id, &*agent, &cwd, at);
-        (header.label, header.source) = (created.label, created.source);
+        (header.label, header.source, header.parent) = (created.label, created.source, created.parent);
         let unsaved = SettingsPatch {
             model: Some(settings.model.clone()),
             effort: settings.effort,
@@ -137,8 +137,8 @@ impl Plane {
             }
             return Ok(Attached { session: self.get(id).await?, read_only: false });
         }
-        if !self.dir().exists(id) {
-            return Err(PlaneError::no_session(id));
+        if let Owner::Foreign(foreign) = self.owner(id, attach.agent.as_deref()).await? {
+            return Ok(Attached { session: self.foreign_detail(&foreign, id).await?, read_only: true });
         }
         let stored = self.stored(id).await?;
         let owner = stored.history.header().map(|header| header.agent.clone());

@@ -2,7 +2,10 @@
 //! Invariants: a change is kept whole or not at all; nothing here is a write to a session (C13); without an overlay reads go on and
 //! changes answer `Invalid`. Clauses: S06, S14, S17, S18, S28.
 
-use super::{Plane, SessionRow};
+use super::{
+    Plane, SessionRow,
+    foreign::{self, Owner},
+};
 use crate::{
     PlaneError,
     agent::Agent,
@@ -49,23 +52,35 @@ pub(super) struct Stored {
 impl Plane {
     /// Changes what is said of a session, all or nothing; answers with its row. `Some(None)` clears a title or a model; the next
     /// attach that makes it live takes the model. Errors: `NotFound`; `InvalidParams` naming the field; `Invalid` without an overlay.
-    pub async fn patch_meta(&self, id: &SessionId, mut patch: MetaPatch) -> Result<MetaRow, PlaneError> {
+    pub async fn patch_meta(
+        &self,
+        id: &SessionId,
+        agent: Option<&str>,
+        mut patch: MetaPatch,
+    ) -> Result<MetaRow, PlaneError> {
         self.open_for_work()?;
-        let row = self.index_row(id).await?;
+        let owner = self.owner(id, agent).await?;
+        let name = match &owner {
+            Owner::Plane => self.index_row(id).await?.agent.clone(),
+            Owner::Foreign(foreign) => self.foreign_meta(foreign, id).await?.row.agent,
+        };
         if let Some(title) = &mut patch.title {
             title.take_if(|title| title.is_empty());
         }
-        self.check_meta(&row, &patch)?;
+        self.check_meta(&name, &patch)?;
         self.overlay().patch(id, patch).await.map_err(|error| match error {
             OverlayError::NoProject(id) => PlaneError::InvalidParams(format!("projectIds: no project `{id}`")),
             OverlayError::Absent(_) | OverlayError::Full(_) | OverlayError::Busy | OverlayError::Failed(_) => {
                 error.into()
             }
         })?;
-        self.meta_row(id).await
+        match &owner {
+            Owner::Plane => self.own_meta(id).await,
+            Owner::Foreign(foreign) => self.foreign_meta(foreign, id).await,
+        }
     }
 
-    fn check_meta(&self, row: &IndexRow, patch: &MetaPatch) -> Result<(), PlaneError> {
+    fn check_meta(&self, agent: &str, patch: &MetaPatch) -> Result<(), PlaneError> {
         let limit = self.inner.services.limits.title_bytes;
         let refuse = |text: String| Err(PlaneError::InvalidParams(text));
         if patch.title.iter().flatten().any(|title| title.len() > limit) {
@@ -79,14 +94,21 @@ impl Plane {
             return refuse(format!("model: has 1 to {limit} bytes; null clears it"));
         }
         // An agent that is not here says nothing against it.
-        match self.agent(Some(row.agent.as_str()).filter(|agent| !agent.is_empty())) {
+        match self.agent(Some(agent).filter(|agent| !agent.is_empty())) {
             Ok(agent) => agent.check_model(model).or_else(|why| refuse(format!("model: {why}"))),
             Err(_) => Ok(()),
         }
     }
 
-    /// One session's row with what the overlay says. Errors: `NotFound`.
-    pub async fn meta_row(&self, id: &SessionId) -> Result<MetaRow, PlaneError> {
+    /// One session's row with what the overlay says. Errors: `NotFound`, `InStores`, `UnknownAgent`, `Store`.
+    pub async fn meta_row(&self, id: &SessionId, agent: Option<&str>) -> Result<MetaRow, PlaneError> {
+        match self.owner(id, agent).await? {
+            Owner::Plane => self.own_meta(id).await,
+            Owner::Foreign(foreign) => self.foreign_meta(&foreign, id).await,
+        }
+    }
+
+    async fn own_meta(&self, id: &SessionId) -> Result<MetaRow, PlaneError> {
         let row = self.index_row(id).await?;
         let over = self.over(std::iter::once(&*row)).await;
         let mut spans = self.overlay().without(self.overlay().spans(Some(id)).await);
@@ -94,7 +116,7 @@ impl Plane {
         Ok(MetaRow { row, meta: over.meta(id), spans: spans.remove(id).unwrap_or_default(), lock: None })
     }
 
-    /// Every session, newest write first (C13), with what the overlay says, also those whose transcript is still empty;
+    /// Every session of the plane and of every agent's store, newest write first (C13), with what the overlay says, also those whose transcript is still empty;
     /// `with_locks`: and how its lock stands at this moment, whoever has it. Clause: S06.
     pub async fn rows(&self, with_locks: bool) -> Result<Vec<MetaRow>, PlaneError> {
         let index = self.dir().index().await?;
@@ -109,7 +131,9 @@ impl Plane {
             spans: spans.remove(&row.id).unwrap_or_default(),
             lock: locks.next().flatten(),
         });
-        Ok(rows.collect())
+        let own: Vec<MetaRow> = rows.collect();
+        let foreign = self.foreign_rows(&over.metas, &mut spans).await;
+        Ok(foreign::merge(own, foreign))
     }
 
     /// How the locks of these sessions stand, in the same order.

@@ -3,6 +3,7 @@
 //! - `lifecycle`: create, attach, detach, shutdown. `holds`: who keeps what live, and what goes first.
 //! - `runs`: prompt, cancel, permissions, settings, tasks. `reads`: list, get, history, subscriptions.
 //! - `upkeep`: clear, compact, undo, rewind, restore (`files`). `copies`: fork, resume, import, export, delete.
+//! - `foreign`: sessions in the stores of other programs.
 //! - `meta`: what people say of sessions, and projects; rows of the list with all of it.
 //! - `config`: the config of agents.
 //! - `types`: what the calls take and give.
@@ -10,6 +11,7 @@
 mod config;
 mod copies;
 mod files;
+mod foreign;
 mod holds;
 mod lifecycle;
 mod meta;
@@ -20,7 +22,7 @@ mod upkeep;
 
 pub use crate::session::input::ClearWhen;
 pub use config::ConfigCount;
-pub use copies::{Forked, Import};
+pub use copies::{Forked, Import, Written};
 pub use files::{Restored, Skipped};
 pub use meta::MetaRow;
 pub use types::{

@@ -2,6 +2,7 @@
 
 use super::{
     HistoryPage, ListPage, Plane, SessionDetail, SessionRow,
+    foreign::Owner,
     meta::{Over, Stored},
 };
 use crate::{
@@ -180,15 +181,24 @@ impl Plane {
         Ok(self.history_of(id).await?.messages().to_vec())
     }
 
+    /// The same from whichever store has the session. Errors: `NotFound`, `InStores`, `UnknownAgent`, `Store`. Clauses: S07, S11.
+    pub async fn messages_of(&self, id: &SessionId, agent: Option<&str>) -> Result<Vec<Arc<Message>>, PlaneError> {
+        match self.owner(id, agent).await? {
+            Owner::Plane => self.messages(id).await,
+            Owner::Foreign(foreign) => Ok(foreign.load(id).await?.messages.into_iter().map(Arc::new).collect()),
+        }
+    }
+
     /// A page of the history, newest page first, oldest first within it; bounded by count and by bytes.
     /// Errors: `NotFound`, `InvalidParams` for a `before` that is no message. Clause: S11.
     pub async fn history(
         &self,
         id: &SessionId,
+        agent: Option<&str>,
         limit: Option<usize>,
         before: Option<&MessageId>,
     ) -> Result<HistoryPage, PlaneError> {
-        let messages = self.messages(id).await?;
+        let messages = self.messages_of(id, agent).await?;
         let end = match before {
             None => messages.len(),
             Some(before) => messages

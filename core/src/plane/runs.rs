@@ -3,6 +3,7 @@
 use super::{Answer, Answered, Plane, Prompt, Run, SessionDetail, TaskInfo};
 use crate::{
     PlaneError,
+    agent::NoAgent,
     session::{
         Live, fresh_id,
         input::{Input, Origin, PromptInput, Reply},
@@ -17,13 +18,17 @@ use triplane_protocol::{
 impl Plane {
     /// Takes a prompt for a live session. Returns once it is on disk and its run began (with
     /// [`WhenBusy::Queue`](super::WhenBusy::Queue), once the runs before it are done). Errors: `NotFound` when not live,
-    /// `Busy`, `NoAgent`, `InvalidParams` (empty), `TooLarge`, `Overloaded`, `Closing`, `Cancelled` when `armed` fired first.
+    /// `Busy`, `NoAgent`, `Unavailable` when its agent is not installed, `InvalidParams` (empty), `TooLarge`, `Overloaded`, `Closing`, `Cancelled` when `armed` fired first.
     /// Dropped before it resolves: the prompt stays, and its run goes on (C10).
     pub async fn prompt(&self, id: &SessionId, prompt: Prompt) -> Result<Run, PlaneError> {
         self.open_for_work()?;
         let live = self.live(id)?;
-        if !live.agent.descriptor().can.prompt {
-            return Err(PlaneError::NoAgent);
+        let agent = live.agent.descriptor();
+        if !agent.can.prompt {
+            return Err(match agent.installed || agent.id == NoAgent::NAME {
+                true => PlaneError::NoAgent,
+                false => PlaneError::Unavailable(format!("{} is not installed here (agent `{}`)", agent.name, agent.id)),
+            });
         }
         self.check_parts(&prompt.parts)?;
         if prompt.armed.is_cancelled() {

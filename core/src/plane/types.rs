@@ -69,6 +69,8 @@ pub struct Created {
     pub fallbacks: Vec<String>,
     /// Free text of the creator.
     pub label: Option<String>,
+    /// The session that it belongs to.
+    pub parent: Option<SessionId>,
     /// Which client created it.
     pub source: Option<String>,
 }
@@ -76,6 +78,8 @@ pub struct Created {
 /// How a stored session is made live.
 #[derive(Debug, Clone, Default)]
 pub struct Attach {
+    /// Whose session it is, when several stores have one of its id.
+    pub agent: Option<String>,
     /// Takes it from another process that holds it.
     pub takeover: bool,
     /// The model from now on.

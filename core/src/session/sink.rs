@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use triplane_protocol::{
     AgentEvent, CallId, Message, MessageId, RequestId, RunId, TaskId,
     event::{PermissionOption, PermissionRequest, TaskState},
-    ir::Extra,
+    ir::{Extra, Mode},
     record::{Checkpoint, Record},
 };
 
@@ -42,6 +42,8 @@ pub enum ToolKind {
     Execute,
     /// Reaches out to a network.
     Fetch,
+    /// Runs a command past the sandbox that should hold it; asks in every mode that runs commands at all, unless a rule allows it.
+    Unconfined,
 }
 
 /// A tool call that wants to go ahead.
@@ -122,6 +124,11 @@ impl RunSink {
         now_ms()
     }
 
+    /// The session's mode of this moment.
+    pub fn mode(&self) -> Mode {
+        self.live.machine().settings.mode
+    }
+
     /// The session's directory.
     pub fn cwd(&self) -> PathBuf {
         self.live.cwd.clone()
@@ -130,7 +137,7 @@ impl RunSink {
     /// May this call go ahead? Answers at once where the mode or a rule decides, else waits for a person.
     /// The mode is the one of this moment, not the one that the run began with.
     pub async fn ask(&self, ask: PermissionAsk) -> Verdict {
-        let mode = self.live.machine().settings.mode;
+        let mode = self.mode();
         let rule = self.live.rules.find(&ask.tool, &ask.subject).map_err(drop);
         match permission::decide(mode, &ask, rule) {
             Decision::Allow => Verdict::Allowed { option: None },

@@ -5,7 +5,7 @@ use crate::support::{Bed, kinds, soon};
 use std::{fs, sync::Arc};
 use triplane_core::{
     PlaneError,
-    plane::{ClearWhen, Created, Import},
+    plane::{ClearWhen, Created, Import, Written},
 };
 use triplane_protocol::{Message, SessionId, Stop, event::CloseReason};
 
@@ -113,7 +113,7 @@ async fn h12_a_fork_branches_before_a_prompt_or_keeps_everything() {
 async fn pages(bed: &Bed, id: &SessionId, limit: Option<usize>) -> Vec<Vec<String>> {
     let (mut before, mut pages) = (None, Vec::new());
     loop {
-        let page = soon(bed.plane.history(id, limit, before.as_ref())).await.unwrap();
+        let page = soon(bed.plane.history(id, None, limit, before.as_ref())).await.unwrap();
         let texts = |message: &Arc<Message>| message.plain_text();
         pages.push(page.messages.iter().map(texts).collect());
         match page.before {
@@ -140,7 +140,7 @@ async fn s11_history_comes_in_pages_newest_first_bounded_by_count_and_by_bytes()
     assert_eq!(pages(&bed, &id, None).await, [vec![&*answer], vec![&*long], vec!["a", "b", "b"], vec!["a"]]);
     assert_eq!(pages(&bed, &id, Some(1)).await.len(), 6);
     assert_eq!(pages(&bed, &id, Some(500)).await.len(), 4, "no more than the limit, whoever asks");
-    let error = soon(bed.plane.history(&id, None, Some(&"nowhere".into()))).await.unwrap_err();
+    let error = soon(bed.plane.history(&id, None, None, Some(&"nowhere".into()))).await.unwrap_err();
     assert!(matches!(error, PlaneError::InvalidParams(_)), "{error}");
 }
 
@@ -197,7 +197,7 @@ async fn c15_what_is_not_known_survives_and_what_is_damaged_costs_its_line() {
     let exported = soon(bed.plane.export(&id, None)).await.unwrap();
     let whole = serde_json::to_string(&exported).unwrap();
     assert!(whole.contains(r#""later":{"x":1}"#) && whole.contains(r#""mood":"good""#), "{whole}");
-    let (copy, _) = soon(bed.plane.import("test", exported, Import::default())).await.unwrap();
+    let Written { id: copy, .. } = soon(bed.plane.import("test", exported, Import::default())).await.unwrap();
     let copied = serde_json::to_string(&soon(bed.plane.export(&copy, None)).await.unwrap()).unwrap();
     assert!(copied.contains(r#""taste":"sweet""#), "{copied}");
     assert!(copied.contains(r#""later":{"x":1}"#) && copied.contains(r#"{"type":"smell","of":"rain"}"#), "{copied}");
@@ -210,7 +210,8 @@ async fn s09_s28_an_import_has_its_own_id_or_a_free_one() {
     bed.run(&id, "one").await;
     let session = soon(bed.plane.export(&id, Some("test"))).await.unwrap();
     let chosen = Import { id: Some(SessionId::parse("mine").unwrap()), title: Some("t".into()), ..Import::default() };
-    let (copy, agent) = soon(bed.plane.import("test", session.clone(), chosen.clone())).await.unwrap();
+    let Written { id: copy, agent, .. } =
+        soon(bed.plane.import("test", session.clone(), chosen.clone())).await.unwrap();
     assert_eq!((copy.as_str(), agent.as_str()), ("mine", "test"));
     assert!(!bed.plane.is_live(&copy));
     assert_eq!(bed.plane.get(&copy).await.unwrap().row.title.as_deref(), Some("t"));
@@ -219,7 +220,7 @@ async fn s09_s28_an_import_has_its_own_id_or_a_free_one() {
     assert!(matches!(error, PlaneError::Invalid(_)), "{error}");
     let error = soon(bed.plane.import("nobody", session, Import::default())).await.unwrap_err();
     assert!(matches!(error, PlaneError::UnknownAgent(_)), "{error}");
-    let (copy, _) = soon(bed.plane.convert(&id, "test", None)).await.unwrap();
+    let Written { id: copy, .. } = soon(bed.plane.convert(&id, "test", None)).await.unwrap();
     assert_eq!(bed.texts(&copy).await, ["one", "one"]);
 }
 

@@ -296,17 +296,17 @@ async fn s16_s26_a_delete_ends_a_live_session_and_says_deleted_before_detached()
     soon(bed.plane.detach(&stored, CloseReason::Explicit)).await.unwrap();
     let (mut feed, _) = bed.plane.subscribe_node();
     let run = bed.start(&live, "wait").await;
-    soon(bed.plane.delete(&live)).await.unwrap();
+    soon(bed.plane.delete(&live, None)).await.unwrap();
     assert_eq!(soon(run.finished()).await.unwrap().stop, Stop::Aborted);
     let words = node_until(&mut feed, is_detached(&live)).await;
     let last = [format!("session_closed {live}"), format!("deleted {live}"), format!("detached Deleted {live}")];
     assert_eq!(words[words.len() - 3..], last);
-    soon(bed.plane.delete(&stored)).await.unwrap();
+    soon(bed.plane.delete(&stored, None)).await.unwrap();
     let deleted = |marker: &triplane_core::feed::Marker| matches!(marker, triplane_core::feed::Marker::Deleted { .. });
     assert_eq!(node_until(&mut feed, deleted).await, [format!("deleted {stored}")]);
     for id in [&live, &stored] {
         assert!(!bed.transcript(id).exists());
-        assert!(matches!(soon(bed.plane.delete(id)).await, Err(PlaneError::NotFound { .. })));
+        assert!(matches!(soon(bed.plane.delete(id, None)).await, Err(PlaneError::NotFound { .. })));
         assert!(matches!(soon(bed.plane.get(id)).await, Err(PlaneError::NotFound { .. })));
     }
 }
@@ -316,7 +316,7 @@ async fn s16_a_session_of_another_process_is_not_deleted() {
     let bed = Bed::new();
     let other = Bed::at(bed.temp.clone(), TestAgent::default(), |_| ());
     let id = bed.create().await;
-    let error = soon(other.plane.delete(&id)).await.unwrap_err();
+    let error = soon(other.plane.delete(&id, None)).await.unwrap_err();
     assert!(matches!(error, PlaneError::Locked(_)), "{error}");
     assert!(bed.transcript(&id).exists());
 }

@@ -40,29 +40,32 @@ crate::rpc_wire! {
     ListSessions: "sessions.list" (ListParams) -> Sessions, queue None, errors [], clauses ["S06", "C13"];
 
     /// A whole session, live or stored.
-    GetSession: "sessions.get" (SessionRef) -> Session, queue Start, errors [NotFound, UnknownAgent], clauses ["S07", "C15"];
+    GetSession: "sessions.get" (SessionRef) -> Session, queue Start,
+        errors [NotFound, Ambiguous, UnknownAgent, Unavailable], clauses ["S07", "C15"];
 
     /// A session without its messages.
-    SummarizeSession: "sessions.summary" (SessionRef) -> Summary, queue Start, errors [NotFound, UnknownAgent], clauses ["S07"];
+    SummarizeSession: "sessions.summary" (SessionRef) -> Summary, queue Start,
+        errors [NotFound, Ambiguous, UnknownAgent, Unavailable], clauses ["S07"];
 
     /// A whole session, wrapped for a transfer.
     ExportSession: "sessions.export" (SessionRef) -> Exported, queue Start,
-        errors [NotFound, UnknownAgent], clauses ["S08", "C15"];
+        errors [NotFound, Ambiguous, UnknownAgent, Unavailable], clauses ["S08", "C15"];
 
     /// Writes a session into an agent's store, under a fresh id unless one is given.
     ImportSession: "sessions.import" (ImportParams) -> Imported, queue Start,
-        errors [Invalid, UnknownAgent, Locked], clauses ["S09", "S28", "C15"];
+        errors [Invalid, UnknownAgent, Locked, Unavailable], clauses ["S09", "S28", "C15"];
 
     /// Copies a stored session into another agent's store on this node.
     ConvertSession: "sessions.convert" (ConvertParams) -> Converted, queue Start,
-        errors [NotFound, Invalid, UnknownAgent], clauses ["S10", "S28"];
+        errors [NotFound, Ambiguous, Invalid, UnknownAgent, Locked, Unavailable], clauses ["S10", "S28"];
 
     /// A page of the history, newest page first.
-    ReadHistory: "sessions.history" (HistoryParams) -> HistoryPage, queue Start, errors [NotFound, UnknownAgent], clauses ["S11"];
+    ReadHistory: "sessions.history" (HistoryParams) -> HistoryPage, queue Start,
+        errors [NotFound, Ambiguous, UnknownAgent, Unavailable], clauses ["S11"];
 
     /// Makes a stored session live, under its lock. An agent that cannot run it gives a read-only attach.
     AttachSession: "sessions.attach" (AttachParams) -> Attached, queue Start,
-        errors [NotFound, Locked, UnknownAgent, Unavailable, Overloaded], clauses ["S12", "S26", "C17"];
+        errors [NotFound, Ambiguous, Locked, UnknownAgent, Unavailable, Overloaded], clauses ["S12", "S26", "C17"];
 
     /// Releases a live session; a run in flight is cancelled first.
     DetachSession: "sessions.detach" (LiveRef) -> Detached, queue Start, errors [NotFound], clauses ["S13", "S26"];
@@ -83,11 +86,11 @@ crate::rpc_wire! {
 
     /// Deletes a session from the store that owns it; a live one is detached.
     DeleteSession: "sessions.delete" (SessionRef) -> Deleted, queue Start,
-        errors [NotFound, Locked, UnknownAgent], clauses ["S16", "S26"];
+        errors [NotFound, Ambiguous, Locked, UnknownAgent, Unsupported, Unavailable], clauses ["S16", "S26"];
 
     /// Changes what the overlay says of a session: title, pinned, archived, projects, model.
     PatchMeta: "sessions.patch_meta" (PatchMetaParams) -> SessionRow, queue Start,
-        errors [NotFound, Invalid, Overloaded], clauses ["S17", "S28"];
+        errors [NotFound, Ambiguous, Invalid, UnknownAgent, Overloaded, Unavailable], clauses ["S17", "S28"];
 
     /// Lists the projects of this node.
     ListProjects: "projects.list" (Nothing) -> Projects, queue None, errors [Invalid, Overloaded], clauses ["S18", "S28"];

@@ -366,6 +366,9 @@ pub struct Deleted {
 pub struct PatchMetaParams {
     /// The session.
     pub id: SessionId,
+    /// The agent that owns it.
+    #[serde(default)]
+    pub agent: Option<String>,
     /// What is absent stays.
     pub patch: MetaPatch,
 }

@@ -41,6 +41,9 @@ pub struct Imported {
     pub id: SessionId,
     /// The agent whose store has it.
     pub agent_id: String,
+    /// What the store's format cannot hold, one line each; absent when all of it went in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
 /// What to copy where.
@@ -63,6 +66,9 @@ pub struct Converted {
     pub session_id: SessionId,
     /// The agent whose store has it.
     pub agent_id: String,
+    /// What the store's format cannot hold, one line each; absent when all of it went in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
 /// Which files to put back.

@@ -10,7 +10,7 @@ use std::{
 use triplane_common::rpc::{Armed, Call, Reply, Then, Turn, Wire};
 use triplane_core::{
     PlaneError,
-    plane::{Answer, Attach, Choice, Created, Import, Prompt, Rewind, SessionDetail, WhenBusy},
+    plane::{Answer, Attach, Choice, Created, Import, Prompt, Rewind, WhenBusy, Written},
 };
 use triplane_protocol::{
     ErrorCode, Failure, SessionId,
@@ -73,23 +73,9 @@ impl Request {
         *self.then.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(then));
     }
 
-    /// A session, when it is one of `agent`. Errors: `NotFound`, `UnknownAgent`.
-    async fn detail(&self, id: &SessionId, agent: Option<&str>) -> Result<SessionDetail, Failure> {
-        let plane = &self.client.plane;
-        let detail = plane.get(id).await?;
-        match agent {
-            Some(agent) if agent != detail.row.agent => {
-                let known = plane.agents().iter().any(|one| one.id == agent);
-                let code = if known { ErrorCode::NotFound } else { ErrorCode::UnknownAgent };
-                Err(Failure::new(code, format!("no session `{id}` of agent `{agent}`")))
-            }
-            Some(_) | None => Ok(detail),
-        }
-    }
-
-    /// The same, when nothing but the check is wanted.
+    /// Errors: `NotFound`, `UnknownAgent`, `Ambiguous`.
     async fn must_be_of(&self, id: &SessionId, agent: Option<&str>) -> Result<(), Failure> {
-        if agent.is_some() { self.detail(id, agent).await.map(drop) } else { Ok(()) }
+        if agent.is_some() { Ok(self.client.plane.must_be_of(id, agent).await?) } else { Ok(()) }
     }
 
     /// Errors: `NotFound` with the hint to attach it.
@@ -135,7 +121,9 @@ impl Handle<ListSessions> for Request {
 
 impl Handle<PatchMeta> for Request {
     async fn handle(&self, params: PatchMetaParams) -> Result<SessionRow, Failure> {
-        Ok(views::row(self.client.plane.patch_meta(&params.id, views::patch(params.patch)).await?))
+        Ok(views::row(
+            self.client.plane.patch_meta(&params.id, params.agent.as_deref(), views::patch(params.patch)).await?,
+        ))
     }
 }
 
@@ -182,23 +170,22 @@ impl Handle<ImportSession> for Request {
         let session = views::read_session(params.session)?;
         let import =
             Import { id: params.id, cwd: params.cwd.map(Into::into), title: params.title, model: params.model };
-        let (id, agent_id) = self.client.plane.import(&params.agent, session, import).await?;
-        Ok(Imported { id, agent_id })
+        let Written { id, agent, lost } = self.client.plane.import(&params.agent, session, import).await?;
+        Ok(Imported { id, agent_id: agent, lost })
     }
 }
 
 impl Handle<ConvertSession> for Request {
     async fn handle(&self, params: ConvertParams) -> Result<Converted, Failure> {
         let plane = &self.client.plane;
-        let (session_id, agent_id) = plane.convert(&params.id, &params.agent, params.from.as_deref()).await?;
-        Ok(Converted { session_id, agent_id })
+        let Written { id, agent, lost } = plane.convert(&params.id, &params.agent, params.from.as_deref()).await?;
+        Ok(Converted { session_id: id, agent_id: agent, lost })
     }
 }
 
 impl Handle<DeleteSession> for Request {
     async fn handle(&self, params: SessionRef) -> Result<Deleted, Failure> {
-        self.must_be_of(&params.id, params.agent.as_deref()).await?;
-        self.client.plane.delete(&params.id).await?;
+        self.client.plane.delete(&params.id, params.agent.as_deref()).await?;
         Ok(Deleted { deleted: true })
     }
 }
@@ -247,31 +234,31 @@ impl Handle<RewindSession> for Request {
 
 impl Handle<SummarizeSession> for Request {
     async fn handle(&self, params: SessionRef) -> Result<Summary, Failure> {
-        self.must_be_of(&params.id, params.agent.as_deref()).await?;
-        let row = self.client.plane.meta_row(&params.id).await?;
-        let messages = self.client.plane.messages(&params.id).await?.len();
+        let agent = params.agent.as_deref();
+        let row = self.client.plane.meta_row(&params.id, agent).await?;
+        let messages = self.client.plane.messages_of(&params.id, agent).await?.len();
         Ok(Summary { row: views::row(row), message_count: u64::try_from(messages).unwrap_or(u64::MAX) })
     }
 }
 
 impl Handle<ReadHistory> for Request {
     async fn handle(&self, params: HistoryParams) -> Result<HistoryPage, Failure> {
-        self.must_be_of(&params.id, params.agent.as_deref()).await?;
         if params.limit == Some(0) {
             return Err(Failure::new(ErrorCode::InvalidParams, "limit: must be at least 1"));
         }
         let limit = params.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let page = self.client.plane.history(&params.id, limit, params.before.as_ref()).await?;
+        let page =
+            self.client.plane.history(&params.id, params.agent.as_deref(), limit, params.before.as_ref()).await?;
         Ok(HistoryPage { messages: page.messages, before: page.before })
     }
 }
 
 impl Handle<AttachSession> for Request {
     async fn handle(&self, params: AttachParams) -> Result<Attached, Failure> {
-        self.must_be_of(&params.id, params.agent.as_deref()).await?;
         let Client { plane, hold, .. } = &*self.client;
-        let attach = Attach { takeover: params.takeover, model: params.model, fallbacks: params.fallbacks };
-        let attached = plane.attach_with(hold, &params.id, attach).await?;
+        let AttachParams { id, agent, takeover, model, fallbacks } = params;
+        let attach = Attach { agent, takeover, model, fallbacks };
+        let attached = plane.attach_with(hold, &id, attach).await?;
         Ok(views::attached(attached.session, attached.read_only))
     }
 }
@@ -294,6 +281,7 @@ impl Handle<CreateSession> for Request {
             settings: SettingsPatch { model: params.model, title: params.title, ..SettingsPatch::default() },
             fallbacks: params.fallbacks,
             label: None,
+            parent: None,
             source: Some("sepia".into()),
         };
         Ok(views::attached(plane.create(hold, created).await?, false))

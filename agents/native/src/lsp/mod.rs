@@ -129,6 +129,9 @@ impl LspHub {
         }
         let keeper = self.keeper(root, path).ok()?;
         let name = keeper.kept().config.name.clone();
+        if keeper.is_failing() {
+            return None;
+        }
         let live = match tokio::time::timeout(FIRST_WAIT, keeper.get()).await {
             Ok(Ok(live)) => live,
             Ok(Err(why)) => {

@@ -216,7 +216,10 @@ async fn read(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec
             return if got == length { Ok(Some(body)) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
         }
         let (name, value) = line.split_once(':').ok_or_else(|| bad("something that is no header"))?;
-        if name.trim().eq_ignore_ascii_case("content-length") {
+        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(bad("something that is no header"));
+        }
+        if name.eq_ignore_ascii_case("content-length") {
             length = Some(value.trim().parse::<usize>().map_err(|_| bad("a Content-Length is no number"))?);
         }
     }

@@ -131,6 +131,11 @@ pub trait Model: Send + Sync {
         false
     }
 
+    /// Tokens that it takes in all; `None`: not known.
+    fn context(&self) -> Option<u64> {
+        None
+    }
+
     /// How often a turn that failed and is retryable is tried again.
     fn retries(&self) -> Retries {
         Retries::NONE

@@ -10,6 +10,7 @@ pub(crate) mod piped;
 mod spawner;
 pub(crate) mod tree;
 
+use crate::sandbox::Confine;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::{
     io,
@@ -54,16 +55,18 @@ pub(crate) struct Running {
     reaped: Option<ExitStatus>,
 }
 
-/// Starts `command` in a shell, without the variables named in `hidden`. Errors: the shell or the shim cannot be started, or `cwd` is gone.
+/// Starts `command` in a shell, without the variables named in `hidden`, confined where that is asked for (only with a shim).
+/// Errors: the shell or the shim cannot be started, or `cwd` is gone.
 pub(crate) async fn start(
     command: &str,
     cwd: &Path,
     shim: Option<&Path>,
     hidden: &[String],
+    confine: Option<&Confine>,
 ) -> io::Result<(Running, Receiver)> {
     let (reader, writer) = io::pipe()?;
     let marker = fresh_marker();
-    let mut spawn = shell(command, shim);
+    let mut spawn = shell(command, shim, confine)?;
     spawn.current_dir(cwd).env(MARKER, &marker).process_group(0);
     spawn.stdout(writer.try_clone()?).stderr(writer);
     for (name, _) in std::env::vars_os() {
@@ -170,15 +173,21 @@ impl Drop for Running {
 }
 
 /// The command line: the shell, behind the shim where there is one.
-fn shell(command: &str, shim: Option<&Path>) -> Command {
+fn shell(command: &str, shim: Option<&Path>, confine: Option<&Confine>) -> io::Result<Command> {
     let bash = Path::new("/bin/bash");
     let shell = if bash.exists() { bash } else { Path::new("/bin/sh") };
     let mut line = match shim {
         Some(shim) => {
             let mut line = Command::new(shim);
-            line.args([crate::shim::ARG, crate::shim::GUARD]).arg(shell).stdin(Stdio::piped());
+            line.arg(crate::shim::ARG);
+            match confine {
+                Some(confine) => line.arg(crate::shim::BOXED).arg(serde_json::to_string(confine)?),
+                None => line.arg(crate::shim::GUARD),
+            };
+            line.arg(shell).stdin(Stdio::piped());
             line
         }
+        None if confine.is_some() => return Err(io::Error::other("a sandbox needs the shim")),
         None => {
             let mut line = Command::new(shell);
             line.stdin(Stdio::null());
@@ -187,13 +196,22 @@ fn shell(command: &str, shim: Option<&Path>) -> Command {
     };
     // `--`: a command may begin with a dash.
     line.args(["-c", "--", command]);
-    line
+    Ok(line)
 }
 
 /// What a command has no business to see: the server's secrets and settings. Clause: CP-09.
 fn is_server_only(name: &str) -> bool {
     let ours = ["TRIPLANE_", "LARIK_", "LICH_", "SEPIA_"].iter().any(|prefix| name.starts_with(prefix));
     ours && !matches!(name, "TRIPLANE_HOME" | MARKER)
+}
+
+/// Shuts this process's own environment to others of the same user, as far as the system can: a command could else read a key in
+/// `/proc/PID/environ` although it was not handed on. Root is not stopped by it, and Linux only has it. Clause: CP-09.
+pub fn shut_environment() {
+    #[cfg(target_os = "linux")]
+    if let Err(err) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {
+        tracing::warn!("commands may be able to read this process's environment: {err}");
+    }
 }
 
 /// Unique over processes of this machine, so that a scan by it finds nobody else's.

@@ -44,8 +44,10 @@ pub(crate) struct Launch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Inherit {
     /// Those that a program needs to find its way: path, home, locale, temporary directory.
+    #[cfg(feature = "mcp")]
     Basics,
     /// All but these.
+    #[cfg(feature = "lsp")]
     AllBut(Vec<String>),
 }
 
@@ -113,7 +115,9 @@ fn inherit(command: &mut Command, what: &Inherit) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         let sees = match what {
+            #[cfg(feature = "mcp")]
             Inherit::Basics => is_basic(&text),
+            #[cfg(feature = "lsp")]
             Inherit::AllBut(hidden) => !hidden.iter().any(|hidden| *hidden == text),
         };
         if !sees || is_server_only(&text) {
@@ -122,6 +126,7 @@ fn inherit(command: &mut Command, what: &Inherit) {
     }
 }
 
+#[cfg(feature = "mcp")]
 fn is_basic(name: &str) -> bool {
     const NAMES: &[&str] = &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ"];
     NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
@@ -145,15 +150,16 @@ impl Piped {
         if said.is_empty() { how } else { format!("{how}; it said: {said}") }
     }
 
-    /// The last lines of stderr, as one.
+    /// The beginning and the end of what is left of stderr, on one line.
     fn said(&self) -> String {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let (a, b) = kept.as_slices();
         let text = String::from_utf8_lossy(&[a, b].concat()).into_owned();
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let last = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join(" | ");
-        let from = last.char_indices().rev().nth(499).map_or(0, |(at, _)| at);
-        last.get(from..).unwrap_or_default().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+        let all = lines.len();
+        let told = lines.iter().enumerate().filter(|(at, _)| *at < 2 || at + 3 >= all).map(|(_, line)| *line);
+        let line = told.map(|line| line.chars().take(200).collect::<String>()).collect::<Vec<_>>().join(" | ");
+        line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 }
 

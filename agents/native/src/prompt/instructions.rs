@@ -14,12 +14,16 @@ pub(super) const TOTAL_BYTES: usize = 64 * 1024;
 const DIRECTORIES: usize = 32;
 /// In the order of preference.
 const NAMES: &[&str] = &["AGENTS.md", "CLAUDE.md"];
+/// In the user's home.
+const USER: &[&str] = &[".triplane/AGENTS.md", ".claude/CLAUDE.md"];
 
-/// All instructions that hold in `cwd`, each under its path.
-pub(super) fn read(cwd: &Path) -> String {
+/// All instructions that hold in `cwd`, each under its path; those of the `user`, if the home is known, first.
+pub(super) fn read(cwd: &Path, user: Option<&Path>) -> String {
     let mut text = String::new();
-    for directory in directories(cwd) {
-        let Some((path, found)) = NAMES.iter().find_map(|name| plain_file(&directory.join(name))) else { continue };
+    let own = user.and_then(|user| USER.iter().find_map(|name| plain_file(&user.join(name))));
+    let project = directories(cwd).into_iter();
+    let project = project.filter_map(|directory| NAMES.iter().find_map(|name| plain_file(&directory.join(name))));
+    for (path, found) in own.into_iter().chain(project) {
         let left = TOTAL_BYTES.saturating_sub(text.len());
         if left == 0 {
             break;
@@ -34,7 +38,7 @@ pub(super) fn read(cwd: &Path) -> String {
 }
 
 /// From the repository's root down.
-fn directories(cwd: &Path) -> Vec<&Path> {
+pub(super) fn directories(cwd: &Path) -> Vec<&Path> {
     let up: Vec<&Path> = cwd.ancestors().take(DIRECTORIES).collect();
     let root = up.iter().position(|directory| directory.join(".git").exists());
     let mut down = up.get(..=root.unwrap_or(0)).unwrap_or_default().to_vec();
@@ -42,7 +46,7 @@ fn directories(cwd: &Path) -> Vec<&Path> {
     down
 }
 
-fn plain_file(path: &Path) -> Option<(PathBuf, String)> {
+pub(super) fn plain_file(path: &Path) -> Option<(PathBuf, String)> {
     // A pipe of this name would block for ever.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
@@ -69,16 +73,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("outside/repo/a/b");
         std::fs::create_dir_all(&deep).unwrap();
-        let write = |path: &str, text: &str| std::fs::write(dir.path().join("outside").join(path), text).unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join("outside").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
         write("AGENTS.md", "not ours");
         write("repo/CLAUDE.md", "root");
         write("repo/a/AGENTS.md", "middle");
         write("repo/a/CLAUDE.md", "passed over");
         write("repo/a/b/AGENTS.md", "deep");
-        let own = read(&deep);
+        let own = read(&deep, None);
         assert!(own.contains("deep") && !own.contains("root"), "{own}");
         std::fs::create_dir(dir.path().join("outside/repo/.git")).unwrap();
-        let all = read(&deep);
+        write(".triplane/AGENTS.md", "of the user");
+        let all = read(&deep, Some(&dir.path().join("outside")));
+        assert!(all.find("of the user") < all.find("root"), "{all}");
         let at = |text: &str| all.find(text).unwrap_or(usize::MAX);
         assert!(at("root") < at("middle") && at("middle") < at("deep") && at("deep") < usize::MAX, "{all}");
         assert!(!all.contains("passed over") && !all.contains("not ours"), "{all}");
@@ -88,7 +98,7 @@ mod tests {
     fn a_long_file_is_cut_and_says_so() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("AGENTS.md"), "é".repeat(TOTAL_BYTES)).unwrap();
-        let text = read(dir.path());
+        let text = read(dir.path(), None);
         assert!(text.len() < TOTAL_BYTES + 300 && text.contains("[cut: the file is longer]"), "{}", text.len());
     }
 }

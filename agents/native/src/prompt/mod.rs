@@ -1,6 +1,7 @@
 //! What a model is told before the conversation: how to work here, where it is, and what the project asks for.
 //! Invariant: bounded by [`instructions::TOTAL_BYTES`] and little more, however many files there are.
 
+pub(crate) mod folders;
 mod instructions;
 
 use std::{path::Path, time::SystemTime};
@@ -17,22 +18,27 @@ You are Triplane, a coding agent that works in a person's directory through tool
 - Never print, store or send secrets. Never undo work of others in the tree.
 - Answer briefly and plainly: what was done, where, and what is left. No preamble.";
 
-/// The system prompt of a run in `cwd`. Never fails: what cannot be read is left out.
-pub(crate) async fn system(cwd: &Path) -> String {
-    let cwd = cwd.to_owned();
+/// The system prompt of a run in `cwd`; `sandbox` is what keeps its commands in. Never fails: what cannot be read is left out.
+pub(crate) async fn system(cwd: &Path, user: Option<&Path>, sandbox: String) -> String {
+    let (cwd, user) = (cwd.to_owned(), user.map(Path::to_owned));
     let made = tokio::task::spawn_blocking(move || {
-        let instructions = instructions::read(&cwd);
-        compose(&cwd, &date(SystemTime::now()), &instructions)
+        let instructions = instructions::read(&cwd, user.as_deref());
+        let skills = folders::skills(&cwd, user.as_deref());
+        compose(&cwd, &date(SystemTime::now()), &sandbox, &instructions, &skills)
     });
     made.await.unwrap_or_else(|_| MANNER.to_owned())
 }
 
-fn compose(cwd: &Path, date: &str, instructions: &str) -> String {
+fn compose(cwd: &Path, date: &str, sandbox: &str, instructions: &str, skills: &str) -> String {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let mut text = format!(
-        "{MANNER}\n\n<environment>\nworking directory: {}\nplatform: {os} {arch}\ndate: {date}\n</environment>",
+        "{MANNER}\n\n<environment>\nworking directory: {}\nplatform: {os} {arch}\ndate: {date}\nsandbox: {sandbox}\n</environment>",
         cwd.display()
     );
+    if !skills.is_empty() {
+        text.push_str("\n\nSkills: where one fits the work, read its file first and follow it.\n");
+        text.push_str(skills);
+    }
     if !instructions.is_empty() {
         text.push_str(
             "\n\nThe project's own instructions follow. Those of a deeper directory go before those above it.\n",
@@ -80,7 +86,7 @@ mod tests {
     async fn the_prompt_says_where_it_is_and_what_the_project_asks() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("AGENTS.md"), "use tabs").unwrap();
-        let text = system(dir.path()).await;
+        let text = system(dir.path(), None, "none".into()).await;
         assert!(text.starts_with(MANNER) && text.contains("use tabs"), "{text}");
         assert!(text.contains(&format!("working directory: {}", dir.path().display())), "{text}");
     }

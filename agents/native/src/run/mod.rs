@@ -6,12 +6,14 @@
 mod again;
 mod call;
 pub(crate) mod collect;
+mod fit;
 
 use crate::{
     NativeConfig,
     host::Host,
     model::{Model, ModelError, ModelRequest, Purpose, TurnEnd},
     prompt,
+    shelf::Shelf,
     tools::{Desk, ToolSet},
 };
 use again::Again;
@@ -24,11 +26,12 @@ use triplane_protocol::{AgentEvent, ErrorCode, Message, Part, Role, Stop, Usage}
 /// Runs one prompt to its stop.
 pub(crate) async fn run(
     config: &Arc<NativeConfig>,
+    shelf: Arc<Shelf>,
     turn: Turn,
     host: Arc<dyn Host>,
     cancel: CancellationToken,
 ) -> RunOutcome {
-    match Run::begin(config, turn, host, cancel).await {
+    match Run::begin(config, shelf, turn, host, cancel).await {
         Ok(run) => run.go().await,
         Err(error) => RunOutcome {
             stop: Stop::Error,
@@ -48,11 +51,13 @@ pub(crate) async fn summarize(
 ) -> Result<(String, Usage), RunError> {
     let model = find(config, &turn.settings.model)?;
     let mut again = Again::default();
+    let mut step = 0;
     loop {
+        let history = fit::lighter(&turn.history, step);
         let request = ModelRequest {
             purpose: Purpose::Summary,
             system: None,
-            history: &turn.history,
+            history: &history,
             effort: turn.settings.effort,
             tools: &[],
         };
@@ -62,6 +67,11 @@ pub(crate) async fn summarize(
                 Ok(end) => return Ok(Some(end)),
                 Err(error) => error,
             };
+            // It is asked for because there is too much.
+            if error.code == ErrorCode::TooLarge && step < fit::STEPS {
+                step += 1;
+                return Ok(None);
+            }
             match again.after(&error, model.retries()) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return Err(error),
@@ -104,6 +114,7 @@ enum Asked {
 impl Run {
     async fn begin(
         config: &Arc<NativeConfig>,
+        shelf: Arc<Shelf>,
         turn: Turn,
         host: Arc<dyn Host>,
         cancel: CancellationToken,
@@ -113,9 +124,12 @@ impl Run {
         if !tokio::fs::metadata(&cwd).await.is_ok_and(|m| m.is_dir()) {
             return Err(no_directory(&turn.cwd, &std::io::ErrorKind::NotADirectory.into()));
         }
-        let tools = Arc::new(ToolSet::own(&config.extensions));
-        let desk = Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), tools };
+        let tools = Arc::new(ToolSet::own(config, &shelf.id));
+        let desk =
+            Desk { cwd, host: Arc::clone(&host), cancel: cancel.clone(), config: Arc::clone(config), shelf, tools };
         let fallbacks = config.fallbacks.clone();
+        let mut turn = turn;
+        spell_out(&desk, &mut turn.history).await;
         Ok(Self {
             model,
             host,
@@ -138,6 +152,9 @@ impl Run {
             if self.turns >= self.turn.max_turns {
                 break Ok(Stop::MaxTurns);
             }
+            if self.model.context().is_some_and(|limit| fit::is_nearly_full(&self.turn.history, limit)) {
+                return RunOutcome::needs_compaction(self.usage, self.turns);
+            }
             match self.round_trip().await {
                 Ok(None) => {}
                 Ok(Some(stop)) => break Ok(stop),
@@ -146,7 +163,14 @@ impl Run {
         };
         let (stop, error) = match stopped {
             Ok(stop) => (stop, None),
-            Err(error) => (Stop::Error, Some(error.into())),
+            Err(error) => {
+                let mut error = RunError::from(error);
+                if error.code == ErrorCode::TooLarge {
+                    // Whether it got on before the context was full.
+                    error.retryable = self.turns > 1;
+                }
+                (Stop::Error, Some(error))
+            }
         };
         RunOutcome { stop, reply: self.reply, usage: self.usage, turns: self.turns, error }
     }
@@ -168,10 +192,8 @@ impl Run {
                 // A reply that was cut off may have cut its calls too: they are answered, not run.
                 let runs = end.stop == Stop::Completed;
                 let went_on = runs && !calls.is_empty();
-                for call in calls {
-                    let result = call::run(&self.desk, call, runs).await;
-                    self.turn.history.push(result);
-                }
+                let results = call::run_all(&self.desk, calls, runs).await;
+                self.turn.history.extend(results);
                 Ok((!went_on).then_some(end.stop))
             }
             Asked::Ended(Err(error)) => {
@@ -188,7 +210,9 @@ impl Run {
     /// Asks, and asks again as long as that may help: the same model after a wait, then the fallbacks.
     async fn ask_until_answered(&mut self) -> (Reply, Asked) {
         if self.system.is_none() && self.model.prompted() {
-            self.system = Some(prompt::system(&self.desk.cwd).await);
+            self.system = Some(
+                prompt::system(&self.desk.cwd, self.desk.config.user_home.as_deref(), self.desk.hold().taught()).await,
+            );
         }
         let mut again = Again::default();
         loop {
@@ -280,6 +304,39 @@ impl From<ModelError> for RunError {
     fn from(err: ModelError) -> Self {
         Self { code: err.code, message: err.message, retryable: err.retryable }
     }
+}
+
+/// Prompts that are the name of a command become its text, for the model only: the transcript has what was typed.
+async fn spell_out(desk: &Desk, history: &mut Vec<Arc<Message>>) {
+    if !history.iter().any(|message| is_command(message)) {
+        return;
+    }
+    let (cwd, user) = (desk.cwd.clone(), desk.config.user_home.clone());
+    let all = history.clone();
+    let spelt = tokio::task::spawn_blocking(move || {
+        let spell = |message: Arc<Message>| {
+            if !is_command(&message) {
+                return message;
+            }
+            match prompt::folders::command(&cwd, user.as_deref(), &message.plain_text()) {
+                Some(text) => {
+                    let mut spelt = (*message).clone();
+                    spelt.parts.retain(|part| part.as_text().is_none());
+                    spelt.parts.insert(0, Part::text(text));
+                    Arc::new(spelt)
+                }
+                None => message,
+            }
+        };
+        all.into_iter().map(spell).collect()
+    });
+    if let Ok(spelt) = spelt.await {
+        *history = spelt;
+    }
+}
+
+fn is_command(message: &Message) -> bool {
+    message.role == Role::User && message.parts.iter().find_map(Part::as_text).is_some_and(|text| text.starts_with('/'))
 }
 
 fn find(config: &NativeConfig, model: &str) -> Result<Arc<dyn Model>, RunError> {

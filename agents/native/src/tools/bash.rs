@@ -7,6 +7,8 @@ use crate::{
     NativeConfig,
     host::{Host, TaskText},
     proc::{self, Running},
+    sandbox::Hold,
+    shelf::Job,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -41,9 +43,12 @@ pub(super) struct Bash {
     /// How long it may take, in milliseconds: 120000 when absent, 600000 at most; for a background command no limit when absent.
     #[serde(default)]
     timeout_ms: Option<u64>,
-    /// Whether it goes on in the background: the call ends at once, and the output is told when the command ends.
+    /// Whether it goes on in the background: the call ends at once, and the output is told when the command ends, or by `bash_output`.
     #[serde(default)]
     background: bool,
+    /// Whether it runs without the sandbox, where there is one: the person is asked, so only when the sandbox is in the way.
+    #[serde(default)]
+    unconfined: bool,
 }
 
 impl Builtin for Bash {
@@ -62,39 +67,74 @@ impl Builtin for Bash {
         if self.timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
             return Err(format!("timeout_ms: must be from 1 to {MAX_TIMEOUT_MS}; for longer set `background`"));
         }
-        let (desk, call) = (desk.clone(), call.clone());
+        let (desk, call, kept) = (desk.clone(), call.clone(), desk.hold());
+        let (kind, hold) = match kept {
+            Hold::Confined(..) if self.unconfined => (ToolKind::Unconfined, Hold::Free),
+            Hold::Missing { asked_for: true, .. } => (ToolKind::Unconfined, kept),
+            Hold::Free | Hold::Confined(..) | Hold::Missing { asked_for: false, .. } => (ToolKind::Execute, kept),
+        };
         Ok(Prepared {
-            kind: ToolKind::Execute,
+            kind,
             title: title("bash", &self.command),
             subject: self.command.clone(),
             outside: false,
             changes: None,
+            hold: Some(hold.told()),
             work: Box::pin(async move {
-                if self.background { in_background(desk, self).await } else { in_foreground(desk, call, self).await }
+                if self.background {
+                    in_background(desk, self, hold).await
+                } else {
+                    in_foreground(desk, call, self, hold).await
+                }
             }),
         })
     }
 }
 
-async fn in_foreground(desk: Desk, call: CallId, input: Bash) -> Outcome {
+async fn in_foreground(desk: Desk, call: CallId, input: Bash, hold: Hold) -> Outcome {
     let limit = Duration::from_millis(input.timeout_ms.unwrap_or(TIMEOUT_MS));
     let out = Out::Call(call, Arc::clone(&desk.host));
     let cancel = desk.cancel.clone();
-    run(&desk, &input.command, Some(limit), &out, &cancel).await
+    run(&desk, &input.command, &hold, Some(limit), &out, &cancel).await
 }
 
-async fn in_background(desk: Desk, input: Bash) -> Outcome {
-    let host = Arc::clone(&desk.host);
+async fn in_background(desk: Desk, input: Bash, hold: Hold) -> Outcome {
+    let (host, shelf) = (Arc::clone(&desk.host), Arc::clone(&desk.shelf));
     let name = title("bash", &input.command);
+    let job = Arc::new(Job::default());
+    let kept = Arc::clone(&job);
     let work = move |text: TaskText, cancel: CancellationToken| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
         Box::pin(async move {
             let limit = input.timeout_ms.map(Duration::from_millis);
-            let outcome = run(&desk, &input.command, limit, &Out::Task(text), &cancel).await;
+            // Ended by the plane's token or by ours.
+            let ours = job.stop.clone();
+            let told = Arc::clone(&job);
+            let both: TaskText = Arc::new(move |piece: &str| {
+                told.push(piece);
+                text(piece);
+            });
+            let out = Out::Task(both);
+            let work = run(&desk, &input.command, &hold, limit, &out, &ours);
+            tokio::pin!(work);
+            let outcome = tokio::select! {
+                outcome = &mut work => outcome,
+                () = cancel.cancelled() => {
+                    ours.cancel();
+                    work.await
+                }
+            };
+            let how = outcome.text.lines().last().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+            job.end(if outcome.error { how } else { "exit code 0".to_owned() });
             (!outcome.error, outcome.text)
         })
     };
     match host.spawn_task(name, Box::new(work)).await {
-        Ok(task) => Outcome::ok(format!("started as background task {task}; its output is told when it ends")),
+        Ok(task) => {
+            shelf.keep(task.clone(), kept);
+            Outcome::ok(format!(
+                "started as background task {task}; its output is told when it ends, or by `bash_output`; `bash_stop` ends it"
+            ))
+        }
         Err(err) => Outcome::failed(err),
     }
 }
@@ -121,9 +161,20 @@ enum End {
     TimedOut(Duration),
 }
 
-async fn run(desk: &Desk, command: &str, limit: Option<Duration>, out: &Out, cancel: &CancellationToken) -> Outcome {
+async fn run(
+    desk: &Desk,
+    command: &str,
+    hold: &Hold,
+    limit: Option<Duration>,
+    out: &Out,
+    cancel: &CancellationToken,
+) -> Outcome {
+    let confine = match hold {
+        Hold::Confined(_, confine) => Some(confine),
+        Hold::Free | Hold::Missing { .. } => None,
+    };
     let NativeConfig { shim, hidden, .. } = &*desk.config;
-    let (mut running, mut pipe) = match proc::start(command, &desk.cwd, shim.as_deref(), hidden).await {
+    let (mut running, mut pipe) = match proc::start(command, &desk.cwd, shim.as_deref(), hidden, confine).await {
         Ok(started) => started,
         Err(err) if !desk.cwd.is_dir() => {
             return Outcome::failed(format!("the session's directory {} is gone ({err})", desk.cwd.display()));
@@ -140,7 +191,15 @@ async fn run(desk: &Desk, command: &str, limit: Option<Duration>, out: &Out, can
     if let Some(last) = output.take(true) {
         out.send(last).await;
     }
-    told(&output, end, status)
+    let exited = matches!(end, End::Exited);
+    let mut outcome = told(&output, end, status);
+    if outcome.error
+        && exited
+        && let Some(blamed) = hold.blamed(&outcome.text)
+    {
+        outcome.text.push_str(&format!("\n{blamed}"));
+    }
+    outcome
 }
 
 /// Takes output until the command ends or must end.

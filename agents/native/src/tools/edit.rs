@@ -45,6 +45,7 @@ impl Builtin for Edit {
             subject: place.shown.clone(),
             outside: place.outside,
             changes: Some(place.real.clone()),
+            hold: None,
             work: Box::pin(async move {
                 match edit(&desk, place, self).await {
                     Ok(outcome) => outcome,

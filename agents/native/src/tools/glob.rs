@@ -45,6 +45,7 @@ impl Builtin for Glob {
             subject: place.shown.clone(),
             outside: place.outside,
             changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| find(&place, &pattern, stop)).await }),
         })
     }

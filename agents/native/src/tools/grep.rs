@@ -64,6 +64,7 @@ impl Builtin for Grep {
             subject: place.shown,
             outside: place.outside,
             changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| search.run(stop)).await }),
         })
     }

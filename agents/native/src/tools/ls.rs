@@ -37,6 +37,7 @@ impl Builtin for Ls {
             subject: place.shown.clone(),
             outside: place.outside,
             changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| list(&place, stop)).await }),
         })
     }

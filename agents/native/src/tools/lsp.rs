@@ -93,6 +93,7 @@ impl<Q: Question> Tool for Row<Q> {
             subject: shown,
             outside: starts,
             changes: None,
+            hold: None,
             work: Box::pin(async move {
                 tokio::select! {
                     biased;

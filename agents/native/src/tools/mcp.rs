@@ -74,6 +74,7 @@ impl Tool for One {
             subject,
             outside: false,
             changes: None,
+            hold: None,
             work: Box::pin(async move {
                 let answer = hub.call(&cwd, &name, input, caller).await;
                 Outcome { error: answer.error, images: answer.images, ..Outcome::ok(answer.text) }

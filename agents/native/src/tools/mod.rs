@@ -5,9 +5,14 @@
 mod bash;
 mod diff;
 mod edit;
+#[cfg(feature = "providers")]
+mod fetch;
 mod files;
 mod glob;
 mod grep;
+#[cfg(feature = "providers")]
+mod html;
+mod jobs;
 mod ls;
 #[cfg(feature = "lsp")]
 mod lsp;
@@ -17,14 +22,17 @@ mod output;
 mod path;
 mod read;
 pub(crate) mod set;
+mod task;
 mod text;
+mod todo;
 mod walk;
 mod write;
 
 pub use set::Extensions;
 pub(crate) use set::{Tool, ToolSet};
+pub use task::Helpers;
 
-use crate::{NativeConfig, host::Host, model::ToolSpec};
+use crate::{NativeConfig, host::Host, model::ToolSpec, sandbox::Hold, shelf::Shelf};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -50,8 +58,17 @@ pub(crate) struct Desk {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) cancel: CancellationToken,
     pub(crate) config: Arc<NativeConfig>,
+    /// What the session keeps between its runs.
+    pub(crate) shelf: Arc<Shelf>,
     /// What the model may call.
     pub(crate) tools: Arc<ToolSet>,
+}
+
+impl Desk {
+    /// What keeps a command in that is started now: the mode may have changed since the run began.
+    pub(crate) fn hold(&self) -> Hold {
+        Hold::of(&self.config.sandbox, self.host.mode(), &self.cwd, self.config.shim.is_some())
+    }
 }
 
 /// A call whose input is good, before it is allowed.
@@ -65,6 +82,8 @@ pub(crate) struct Prepared {
     pub(crate) outside: bool,
     /// The file that it changes, for [`set::Extension::after_change`].
     pub(crate) changes: Option<PathBuf>,
+    /// What keeps it in, for the person who is asked.
+    pub(crate) hold: Option<String>,
     /// Does nothing until it is awaited.
     pub(crate) work: Work,
 }
@@ -120,6 +139,12 @@ fn row<T: Builtin>() -> Arc<dyn Tool> {
     Arc::new(Row { spec, prepare: |desk, call, input| parse::<T>(T::NAME, input)?.prepare(desk, call) })
 }
 
+/// The tool `task`, for sessions that may have helpers.
+fn helper() -> &'static Arc<dyn Tool> {
+    static ROW: OnceLock<Arc<dyn Tool>> = OnceLock::new();
+    ROW.get_or_init(row::<task::Task>)
+}
+
 #[async_trait]
 impl Tool for Row {
     fn spec(&self) -> &ToolSpec {
@@ -146,6 +171,11 @@ fn builtins() -> &'static [Arc<dyn Tool>] {
             row::<glob::Glob>(),
             row::<grep::Grep>(),
             row::<bash::Bash>(),
+            row::<jobs::BashOutput>(),
+            row::<jobs::BashStop>(),
+            row::<todo::Todo>(),
+            #[cfg(feature = "providers")]
+            row::<fetch::Fetch>(),
         ]
     })
 }

@@ -57,6 +57,7 @@ impl Builtin for Read {
             subject: place.shown.clone(),
             outside: place.outside,
             changes: None,
+            hold: None,
             work: Box::pin(async move { look(&desk, move |stop| lines(&place, first, limit, stop)).await }),
         })
     }

@@ -1,8 +1,8 @@
 //! The tools of one run: our own, and those that extensions bring.
 //! Invariants: names are unique, the first to have one keeps it; a set does not change while a turn goes on.
 
-use super::{Desk, Prepared, builtins, text};
-use crate::model::ToolSpec;
+use super::{Desk, Prepared, builtins, helper, text};
+use crate::{NativeConfig, model::ToolSpec};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::{
@@ -10,7 +10,7 @@ use std::{
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
-use triplane_protocol::CallId;
+use triplane_protocol::{CallId, SessionId};
 
 /// A tool that a model may call.
 #[async_trait]
@@ -90,19 +90,33 @@ impl std::fmt::Debug for Extensions {
 }
 
 /// What a model may call in one turn.
-#[derive(Default)]
 pub(crate) struct ToolSet {
-    /// Those of extensions; our own go before.
+    own: Arc<[Arc<dyn Tool>]>,
+    /// Those of extensions.
     more: Vec<Arc<dyn Tool>>,
     specs: OnceLock<Vec<ToolSpec>>,
     extensions: Extensions,
     told: Arc<Mutex<HashSet<String>>>,
 }
 
+impl Default for ToolSet {
+    fn default() -> Self {
+        Self::of(builtins().into(), Extensions::default())
+    }
+}
+
 impl ToolSet {
-    /// Our own; those of `extensions` only by name.
-    pub(crate) fn own(extensions: &Extensions) -> Self {
-        Self { extensions: extensions.clone(), ..Self::default() }
+    fn of(own: Arc<[Arc<dyn Tool>]>, extensions: Extensions) -> Self {
+        Self { own, more: Vec::new(), specs: OnceLock::new(), extensions, told: Arc::default() }
+    }
+
+    /// Our own tools for a run of `session`; those of extensions only by name.
+    pub(crate) fn own(config: &NativeConfig, session: &SessionId) -> Self {
+        let mut own = builtins().to_vec();
+        if config.helpers.are_for(session) {
+            own.push(Arc::clone(helper()));
+        }
+        Self::of(own.into(), config.extensions.clone())
     }
 
     /// Our own, then those of the extensions as they are now.
@@ -116,15 +130,15 @@ impl ToolSet {
             };
             for tool in listed {
                 let name = &tool.spec().name;
-                if builtins().iter().chain(&more).any(|known| known.spec().name == *name) {
+                if desk.tools.own.iter().chain(&more).any(|known| known.spec().name == *name) {
                     tracing::warn!(tool = %name, "two tools have this name; the second is left out");
                 } else {
                     more.push(tool);
                 }
             }
         }
-        let told = Arc::clone(&desk.tools.told);
-        Self { more, specs: OnceLock::new(), extensions: desk.tools.extensions.clone(), told }
+        let (own, told) = (Arc::clone(&desk.tools.own), Arc::clone(&desk.tools.told));
+        Self { own, more, specs: OnceLock::new(), extensions: desk.tools.extensions.clone(), told }
     }
 
     /// Whether an extension says this for the first time in the run.
@@ -134,7 +148,7 @@ impl ToolSet {
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        builtins().iter().chain(&self.more)
+        self.own.iter().chain(&self.more)
     }
 
     /// All of them, for a model.

@@ -25,6 +25,7 @@ fn room() -> Room {
         cancel: CancellationToken::new(),
         config: Arc::default(),
         tools: Arc::default(),
+        shelf: crate::fake::shelf(),
     };
     Room { _dir: dir, root, fake, desk }
 }
@@ -70,7 +71,8 @@ fn every_tool_has_a_schema_that_tells_its_fields() {
         }
     }
     let names: Vec<String> = ToolSet::default().specs().iter().map(|s| s.name.to_string()).collect();
-    assert_eq!(names, ["read", "write", "edit", "ls", "glob", "grep", "bash"]);
+    let all = ["read", "write", "edit", "ls", "glob", "grep", "bash", "bash_output", "bash_stop", "todo", "fetch"];
+    assert_eq!(names, all[..names.len()]);
 }
 
 #[tokio::test]
@@ -336,7 +338,7 @@ async fn a_background_command_is_a_task() {
     let mark = unique(5);
     let input = json!({"command": format!("echo up; sleep {mark}"), "background": true});
     let text = room.ok("bash", input).await;
-    assert_eq!(text, "started as background task t1; its output is told when it ends");
+    assert!(text.starts_with("started as background task t1; its output is told when it ends"), "{text}");
     room.fake.tasks.cancel();
     room.fake
         .until(|s| matches!(s, Said::TaskEnd(false, text) if text.ends_with("cancelled]") || text == CANCELLED))
@@ -364,4 +366,34 @@ async fn a_directory_that_went_away_is_named() {
     std::fs::remove_dir(&room.root).unwrap();
     let text = room.err("bash", json!({"command": "true"})).await;
     assert!(text.contains("is gone") && text.contains(&*Path::new(&room.root).to_string_lossy()), "{text}");
+}
+
+#[tokio::test]
+async fn a_background_command_is_read_and_stopped() {
+    let room = room();
+    let command = json!({"command": "echo one; sleep 300", "background": true});
+    let started = room.ok("bash", command).await;
+    assert!(started.contains("background task t1"), "{started}");
+    let text = room.ok("bash_output", json!({"task_id": "t1", "wait_ms": 10_000})).await;
+    assert_eq!(text, "one\n[still running]");
+    assert_eq!(room.ok("bash_output", json!({"task_id": "t1"})).await, "[still running]");
+    assert_eq!(room.ok("bash_stop", json!({"task_id": "t1"})).await, "[ended: cancelled]");
+    assert_eq!(room.ok("bash_output", json!({"task_id": "t1"})).await, "[ended: cancelled]");
+    assert!(room.err("bash_stop", json!({"task_id": "t9"})).await.contains("task_id: no background command"));
+    assert!(room.err("bash_output", json!({"task_id": "t1", "wait_ms": 60_001})).await.starts_with("wait_ms: "));
+}
+
+#[tokio::test]
+async fn a_list_of_steps_is_told_as_a_plan() {
+    let room = room();
+    let steps = json!({"steps": [{"text": "look", "state": "done"}, {"text": "build", "state": "active"}]});
+    assert_eq!(room.ok("todo", steps).await, "1 of 2 done");
+    let plan = room.fake.events().into_iter().find_map(|e| match e {
+        AgentEvent::Plan { entries } => Some(entries.into_iter().map(|e| e.text).collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(plan.unwrap(), ["look", "build"]);
+    let bad = room.err("todo", json!({"steps": [{"text": " ", "state": "done"}]})).await;
+    assert!(bad.starts_with("steps[0].text: "), "{bad}");
+    assert!(room.err("todo", json!({"steps": [{"text": "x", "state": "odd"}]})).await.contains("steps[0].state"));
 }

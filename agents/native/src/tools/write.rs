@@ -34,6 +34,7 @@ impl Builtin for Write {
             subject: place.shown.clone(),
             outside: place.outside,
             changes: Some(place.real.clone()),
+            hold: None,
             work: Box::pin(async move {
                 match write(&desk, place, self.content).await {
                     Ok(outcome) => outcome,

@@ -1,15 +1,16 @@
-"""The stdio wire (sepia): a server as a child process, whose protocol is checked before it is used."""
+"""The stdio wire (sepia): a server as a child process, checked before it is used, and started again when it dies."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Literal, TypedDict, cast
 
 from . import _process
+from ._peer import Peer
+from .backoff import Backoff, Retry
 from .errors import TriplaneError
 from .generated import sepia
 from .permission import Decide, Decision, decide, option_for
@@ -19,6 +20,22 @@ PROTOCOL = 1
 
 CAPACITY = 8192
 """Events that wait for one reader; then the oldest are dropped and marked."""
+
+REPEATABLE = frozenset(
+    {
+        "manifest",
+        "agents.list",
+        "sessions.list",
+        "sessions.get",
+        "sessions.summary",
+        "sessions.export",
+        "sessions.history",
+        "projects.list",
+        "config.list",
+        "config.get",
+    }
+)
+"""Calls that only read: sent again, once, when the process dies under them."""
 
 TAIL_S = 2.0
 """How long the events of a run may come after its reply."""
@@ -45,11 +62,13 @@ async def spawn_stdio(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
     stderr: int | None = None,
+    restart: Backoff | None = Backoff(),
 ) -> StdioClient:
-    """Starts the program, reads its manifest, and checks `protocol`. `stderr`: as for a subprocess, the caller's own when absent."""
-    client = StdioClient(await _process.start(command, args, cwd=cwd, env=env, stderr=stderr))
+    """Starts the program, reads its manifest, and checks `protocol`; the first start is not tried twice. `stderr`: as for a
+    subprocess, the caller's own when absent. `restart`: how a process that died is started again, with the next call; `None`: never."""
+    client = StdioClient(lambda: _process.start(command, args, cwd=cwd, env=env, stderr=stderr), restart)
     try:
-        await client._greet()
+        await client._living()
         return client
     except BaseException:
         await client.kill()
@@ -57,17 +76,20 @@ async def spawn_stdio(
 
 
 class StdioClient:
-    """A server process. When it dies, calls and iterators raise `disconnected`; spawn another one."""
+    """A server process. When it dies, reads are sent again, once, to the next one; other calls in flight, and iterators, raise
+    `disconnected`. Sessions must be attached again."""
 
     manifest: sepia.Manifest
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._last = 0
-        self._pending: dict[int, asyncio.Future[Any]] = {}
+    def __init__(self, start: Callable[[], Awaitable[asyncio.subprocess.Process]], restart: Backoff | None) -> None:
+        self._start = start
+        self._restart = restart
+        self._retry = Retry(restart or Backoff(attempts=0))
+        self._failed: TriplaneError | None = None
+        self._closed = False
+        self._peer: Peer | None = None
+        self._starting: asyncio.Task[Peer] | None = None
         self._feeds: dict[str | None, _Feed] = {}
-        self._gone: TriplaneError | None = None
-        self._reading = asyncio.create_task(self._read())
 
     async def __aenter__(self) -> StdioClient:
         return self
@@ -77,25 +99,23 @@ class StdioClient:
 
     @property
     def pid(self) -> int:
-        """Id of the process."""
-        return self._process.pid
+        """Id of the process that runs now, or ran last."""
+        if self._peer is None:
+            raise TriplaneError("disconnected", "the process has not started yet")
+        return self._peer.pid
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Calls any method of the wire. Cancelled, it is no longer waited for; what it began goes on."""
-        if self._gone is not None:
-            raise self._gone
-        assert self._process.stdin is not None
-        self._last += 1
-        id = self._last
-        reply = self._pending[id] = asyncio.get_running_loop().create_future()
-        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}
-        try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            with suppress(ConnectionError):  # told by the reader
-                await self._process.stdin.drain()
-            return await reply
-        finally:
-            self._pending.pop(id, None)
+        """Calls any method of the wire. Starts the process again if it has died. Cancelled, it is no longer waited for; what it
+        began goes on."""
+        again = method in REPEATABLE and self._restart is not None
+        while True:
+            peer = await self._living()
+            try:
+                return await peer.call(method, params)
+            except TriplaneError as error:
+                if not again or error.code != "disconnected":
+                    raise
+                again = False
 
     async def agents(self) -> list[sepia.AgentView]:
         """Agents, and what each can do."""
@@ -130,23 +150,62 @@ class StdioClient:
 
     async def close(self) -> None:
         """Ends the process in order: runs may finish for five seconds."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        await _process.stop(self._process)
-        await self._reading
+        await self._end(Peer.close)
 
     async def kill(self) -> None:
         """Ends the process at once."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
-        await self._reading
+        await self._end(Peer.kill)
 
-    async def _greet(self) -> None:
-        self.manifest = cast(sepia.Manifest, await self.call("manifest"))
+    async def _end(self, how: Callable[[Peer], Awaitable[None]]) -> None:
+        self._closed = True
+        starting = self._starting
+        if starting is not None:
+            starting.cancel()
+            with suppress(TriplaneError, asyncio.CancelledError):
+                await starting
+        if self._peer is not None:
+            await how(self._peer)
+
+    async def _living(self) -> Peer:
+        """The process that runs; one start for all that wait for it."""
+        if self._closed:
+            raise TriplaneError("disconnected", "the client was closed")
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._begin())
+            # What becomes of a start that nobody waits for any more is told to the next call.
+            self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._starting)
+
+    async def _begin(self) -> Peer:
+        try:
+            if self._failed is not None:
+                await self._retry.wait(self._failed)
+            peer = self._peer = Peer(await self._start(), self._notified, self._died)
+            try:
+                await self._greet(peer)
+            except BaseException:
+                await peer.kill()
+                raise
+        except TriplaneError as error:
+            self._failed, self._starting = error, None
+            raise
+        self._failed = None
+        self._retry.reset()
+        return peer
+
+    async def _greet(self, peer: Peer) -> None:
+        self.manifest = cast(sepia.Manifest, await peer.call("manifest", None))
         if self.manifest["protocol"] != PROTOCOL:
             spoken = self.manifest["protocol"]
             raise TriplaneError("protocol", f"the server speaks version {spoken} of the wire, this client {PROTOCOL}")
+
+    def _died(self, peer: Peer, error: TriplaneError) -> None:
+        if peer is self._peer:
+            self._starting = None
+        if self._restart is None:
+            self._failed = error
+        for key in [*self._feeds]:
+            self._feeds.pop(key).end(error)
 
     async def _join(self, key: str | None, method: str, params: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """A reader of a subscription that is shared: a second one on the wire would double what comes."""
@@ -163,37 +222,6 @@ class StdioClient:
                 del self._feeds[key]
             raise
         return _items(feed, reader)
-
-    async def _read(self) -> None:
-        assert self._process.stdout is not None
-        error = TriplaneError("disconnected", "the server process ended")
-        try:
-            while line := await self._process.stdout.readline():
-                if line.strip():
-                    self._take(json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError) as caught:
-            error = TriplaneError("protocol", "the process says what is not of this wire", cause=repr(caught))
-            with suppress(ProcessLookupError):
-                self._process.kill()
-        self._gone = error
-        for reply in self._pending.values():
-            if not reply.done():
-                reply.set_exception(error)
-        for key in [*self._feeds]:
-            self._feeds.pop(key).end(error)
-
-    def _take(self, message: dict[str, Any]) -> None:
-        if "method" in message:
-            self._notified(message["method"], message["params"])
-            return
-        reply = self._pending.get(message["id"])
-        if reply is None or reply.done():
-            return
-        if (error := message.get("error")) is None:
-            reply.set_result(message["result"])
-            return
-        data = error.get("data") or {}
-        reply.set_exception(TriplaneError(data.get("code", "protocol"), error["message"], cause=data.get("cause")))
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
         if method == "node.event" and None in self._feeds:

@@ -129,6 +129,8 @@ export interface components {
         Converted: {
             /** @description The agent whose store has it. */
             agentId: string;
+            /** @description What the store's format cannot hold, one line each; absent when all of it went in. */
+            lost?: string[];
             /** @description The copy's id. */
             sessionId: components["schemas"]["SessionId"];
         };
@@ -166,6 +168,8 @@ export interface components {
             agentId: string;
             /** @description The session. */
             id: components["schemas"]["SessionId"];
+            /** @description What the store's format cannot hold, one line each; absent when all of it went in. */
+            lost?: string[];
         };
         /** @description The pieces that are known, by `type`. */
         KnownPart: ({
@@ -642,6 +646,11 @@ export interface components {
             /** @description Changes what the overlay says of a session: title, pinned, archived, projects, model. */
             "sessions.patch_meta": {
                 params: {
+                    /**
+                     * @description The agent that owns it.
+                     * @default null
+                     */
+                    agent?: string | null;
                     /** @description The session. */
                     id: components["schemas"]["SessionId"];
                     /** @description What is absent stays. */

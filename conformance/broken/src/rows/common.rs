@@ -113,6 +113,32 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "takes-batches-of-any-size",
+        RPC,
+        "C02",
+        "c02-batch-caps",
+        &[Up(|_, talk, text| match parse(text) {
+            Value::Array(mut items) if items.len() > 100 => {
+                items.truncate(100);
+                talk.up(Value::Array(items).to_string());
+            }
+            _ => talk.up(text),
+        })],
+    ),
+    row(
+        "judges-exchanges-in-its-own-way",
+        STDIO,
+        "C02",
+        "c02-exchanges-have-the-same-verdicts-on-both-wires",
+        &[Down(|_, talk, text| {
+            talk.error(text, |error| {
+                if error.get("code") == Some(&json!(-32602)) {
+                    set(error, "/code", json!(-32600));
+                }
+            });
+        })],
+    ),
+    row(
         "takes-the-last-of-two-keys",
         RPC,
         "C02",

@@ -198,23 +198,18 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
-        "loses-what-it-forks",
+        "changes-what-it-forks-too",
         HTTP,
         "H12",
         "h12-fork-of-everything",
-        &[
-            Response(|mem, request, _| {
-                if request.is("POST", "/fork") {
-                    mem.note("forked", json!(request.session()));
-                }
-            }),
-            Request(|mem, request| {
-                // The fork wrote to the transcript that it was made from.
-                if request.is("GET", "/messages") && mem.notes.get("forked") == Some(&json!(request.session())) {
-                    request.refuse(404, "not_found");
-                }
-            }),
-        ],
+        &[Response(|mem, request, response| {
+            if request.is("POST", "/fork") {
+                mem.note("forked", json!(request.session()));
+            }
+            if request.is("GET", "/messages") && mem.notes.get("forked") == Some(&json!(request.session())) {
+                response.edit(|body| drop(list(body, "/messages").and_then(Vec::pop)));
+            }
+        })],
     ),
     row(
         "leaves-the-seq-out",
@@ -269,6 +264,7 @@ pub(super) const ROWS: &[Break] = &[
             out.push(message);
         })],
     ),
+    row("tells-no-hole-after-a-kill", HTTP, "H16", "h16-a-kill-leaves-a-gap-that-is-told", &[Event(no_gap)]),
     row(
         "doubles-an-event-at-the-seam",
         HTTP,

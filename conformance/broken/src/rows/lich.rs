@@ -136,6 +136,21 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "gives-up-on-a-torn-transcript",
+        WS,
+        "L09",
+        "l09-a-torn-transcript-costs-a-line",
+        &[Up(|mem, talk, line| {
+            let path = mem.here.transcript(&text(&parse(line), "/params/id"));
+            let stored = std::fs::read_to_string(path).unwrap_or_default();
+            if method(line) == "session.resume" && stored.lines().any(|line| parse(line).is_null()) {
+                talk.refuse(line, -32603, "internal");
+            } else {
+                talk.up(line);
+            }
+        })],
+    ),
+    row(
         "forgets-what-a-fork-said",
         WS,
         "L10",
@@ -250,6 +265,18 @@ pub(super) const ROWS: &[Break] = &[
                     talk.release_down();
                 }
             }
+        })],
+    ),
+    row(
+        "doubles-an-event",
+        WS,
+        "L17",
+        "l17-one-to-one-with-the-stream-of-larik",
+        &[Down(|mem, talk, line| {
+            if text(&parse(line), "/params/event/type") == "llm_delta" && mem.count("delta") == 100 {
+                talk.down(line);
+            }
+            talk.down(line);
         })],
     ),
     row(

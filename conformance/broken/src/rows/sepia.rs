@@ -40,6 +40,23 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "takes-lines-of-any-length",
+        STDIO,
+        "S01",
+        "s01-a-line-over-16-mib-is-skipped",
+        &[Up(|_, talk, text| {
+            let mut request = parse(text);
+            if text.len() > 16 << 20 && !request.is_null() {
+                set(&mut request, "/params", json!({}));
+                talk.up(request.to_string());
+            } else if text.len() > 16 << 20 {
+                // Too long, and no JSON either: it says nothing at all to that.
+            } else {
+                talk.up(text);
+            }
+        })],
+    ),
+    row(
         "tells-a-method-too-many",
         STDIO,
         "S02",
@@ -183,6 +200,20 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "takes-a-second-answer-here",
+        STDIO,
+        "S15",
+        "s15-permission-answered-twice",
+        &[Down(|_, talk, line| {
+            let id = parse(line).get("id").cloned().unwrap_or_default();
+            if talk.answers(line, "sessions.permission") && line.contains("\"error\"") {
+                talk.down(json!({"jsonrpc": "2.0", "id": id, "result": {"resolved": true}}).to_string());
+            } else {
+                talk.down(line);
+            }
+        })],
+    ),
+    row(
         "calls-a-failed-run-completed",
         STDIO,
         "S15",
@@ -233,6 +264,53 @@ pub(super) const ROWS: &[Break] = &[
         })],
     ),
     row(
+        "lets-one-broken-config-hide-the-others",
+        STDIO,
+        "S19",
+        "s19-one-broken-config-hides-no-other",
+        &[Down(|_, talk, text| {
+            talk.result(text, "config.list", |result| {
+                if let Some(all) = result.as_array_mut().filter(|all| all.iter().any(|one| one.get("error").is_some()))
+                {
+                    all.retain(|one| one.get("error").is_some());
+                }
+            });
+        })],
+    ),
+    row(
+        "imports-without-an-action",
+        STDIO,
+        "S20",
+        "s20-import-tells-an-action-an-item",
+        &[Down(|_, talk, text| {
+            talk.result(text, "config.import", |result| list(result, "/actions").into_iter().for_each(Vec::clear));
+        })],
+    ),
+    row(
+        "hears-no-agents-folder",
+        STDIO,
+        "S31",
+        "s31-an-agents-folder-by-variable",
+        &[Start(|start| {
+            for name in ["TRIPLANE_CLAUDE_DIR", "TRIPLANE_CODEX_DIR", "SEPIA_CLAUDE_DIR", "SEPIA_CODEX_DIR"] {
+                start.env.push((name.to_owned(), "/nowhere".to_owned()));
+            }
+        })],
+    ),
+    row(
+        "restores-nothing",
+        STDIO,
+        "S21",
+        "s21-restore-puts-files-back",
+        &[Up(|_, talk, text| {
+            talk.params(text, "sessions.restore", |params| {
+                if let Some(request) = params.get_mut("request").and_then(Value::as_object_mut) {
+                    request.insert("dryRun".to_owned(), json!(true));
+                }
+            });
+        })],
+    ),
+    row(
         "rewinds-nothing",
         STDIO,
         "S21",
@@ -269,6 +347,17 @@ pub(super) const ROWS: &[Break] = &[
                 talk.down(json!({"jsonrpc": "2.0", "method": "session.event", "params": params}).to_string());
             }
             talk.down(text);
+        })],
+    ),
+    row(
+        "drops-an-event-of-a-forwarder",
+        STDIO,
+        "S22",
+        "s22-a-second-subscribe-doubles",
+        &[Down(|mem, talk, line| {
+            if !(line.contains("\"session.event\"") && mem.count("event") == 5) {
+                talk.down(line);
+            }
         })],
     ),
     row(

@@ -4,7 +4,7 @@
 use crate::{
     case::Wire,
     cases,
-    cases::RPC,
+    cases::{RPC, STDIO},
     client::rpc::{Frame, Rpc, read_reply},
     ctx::Ctx,
     expect, expect_eq,
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 cases! {
     "c02-table-of-exchanges" on RPC [C02] => table;
+    "c02-exchanges-have-the-same-verdicts-on-both-wires" on STDIO [C02] needs [Process] => agree;
     "c02-ids-come-back-as-they-were" on RPC [C02] => ids;
     "c02-notifications-are-never-answered" on RPC [C02] => notifications;
     "c02-batches" on RPC [C02] => batches;
@@ -69,12 +70,10 @@ async fn unanswered(rpc: &mut Rpc, wire: Wire, text: &str) -> Outcome<Vec<Frame>
     unasked(rpc, wire).await
 }
 
-async fn table(ctx: &mut Ctx) -> Outcome {
-    let (mut on, wire) = (ctx.serve().await?, ctx.wire);
-    let mut rpc = on.rpc().await?;
-    let name = probe(wire);
+/// The specification's exchanges, with a method of ours: text, id and number of the error.
+fn exchanges(name: &str) -> Vec<(String, Value, i64)> {
     let none = Value::Null;
-    let rows: Vec<(String, Value, i64)> = vec![
+    vec![
         (r#"{"jsonrpc": "2.0", "method": "foobar, "params": "bar", "baz]"#.into(), none.clone(), -32700),
         ("nonsense".into(), none.clone(), -32700),
         (r#"{"jsonrpc":"2.0","id":1"#.into(), none.clone(), -32700),
@@ -98,8 +97,14 @@ async fn table(ctx: &mut Ctx) -> Outcome {
         (format!(r#"{{"jsonrpc":"2.0","id":"z","method":"{name} "}}"#), json!("z"), -32601),
         (format!(r#"{{"jsonrpc":"2.0","id":"z","method":"{}"}}"#, name.to_uppercase()), json!("z"), -32601),
         (format!(r#"{{"jsonrpc":"2.0","id":"z","method":"{name}\u0000"}}"#), json!("z"), -32601),
-    ];
-    for (text, id, number) in &rows {
+    ]
+}
+
+async fn table(ctx: &mut Ctx) -> Outcome {
+    let (mut on, wire) = (ctx.serve().await?, ctx.wire);
+    let mut rpc = on.rpc().await?;
+    let name = probe(wire);
+    for (text, id, number) in &exchanges(name) {
         refused(&mut rpc, wire, text, id, *number).await?;
     }
     // Params by position fit no method; the specification leaves open which of the two codes says so.
@@ -117,6 +122,28 @@ async fn table(ctx: &mut Ctx) -> Outcome {
     let frames = unanswered(&mut rpc, wire, stray).await?;
     let ignored = frames.iter().all(|frame| number_of(frame) == Some(-32600));
     expect!(ignored && frames.len() <= 1, "{stray} → {frames:?}, want silence or -32600");
+    Ok(())
+}
+
+/// Answers that the table leaves some room have none here: both wires say the same.
+async fn agree(ctx: &mut Ctx) -> Outcome {
+    let launch = ctx.launch().wires(&[Wire::Ws, Wire::Stdio]);
+    let mut on = ctx.start(&launch).await?;
+    let (mut lines, mut frames) = (on.stdio()?, on.ws().await?);
+    let (here, there) = (probe(Wire::Stdio), probe(Wire::Ws));
+    let mut texts: Vec<String> = exchanges("NAME").into_iter().map(|(text, ..)| text).collect();
+    for params in ["[1]", "\"bar\"", "1", "null", "[]"] {
+        texts.push(format!(r#"{{"jsonrpc":"2.0","id":"z","method":"NAME","params":{params}}}"#));
+    }
+    texts.push(r#"{"jsonrpc":"2.0","id":"z","method":"NAME","params":{"x":1,"x":2}}"#.to_owned());
+    for text in texts {
+        // The upper case of a name is none of the names.
+        let (asked_here, asked_there) = (text.replace("NAME", here), text.replace("NAME", there));
+        let one = answer(&mut lines, Wire::Stdio, &asked_here).await?;
+        let two = answer(&mut frames, Wire::Ws, &asked_there).await?;
+        let verdict = |frame: &Frame| (number_of(frame), frame.json.get("id").cloned());
+        expect_eq!(verdict(&one), verdict(&two), "{} over stdio, and over ws", asked_here);
+    }
     Ok(())
 }
 

@@ -93,7 +93,7 @@ async fn torn(ctx: &mut Ctx) -> Outcome {
     let before = bytes(&path)?;
     let mut on = ctx.serve().await?;
     let mut rpc = on.ws().await?;
-    let resumed = resume(&mut rpc, &id).await?;
+    let resumed = blame(resume(&mut rpc, &id).await, "L09")?;
     expect_eq!("C15": resumed.int("/message_count")?, 4, "messages around a bad line and before a torn one");
     expect!(bytes(&path)? == before, "a resume repaired the transcript that it only reads");
     let fork = resumed.text("/session_id")?;

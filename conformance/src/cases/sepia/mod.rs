@@ -3,6 +3,7 @@
 pub mod config;
 pub mod drivers;
 pub mod feed;
+pub mod foreign;
 pub mod framing;
 pub mod history;
 pub mod live;
@@ -36,6 +37,7 @@ pub const FILES: &[&[Case]] = &[
     mirror::CASES,
     history::CASES,
     stored::CASES,
+    foreign::CASES,
     overlay::CASES,
     config::CASES,
     drivers::CASES,

@@ -1,7 +1,6 @@
 //! A whole lich server over a real plane in a temporary directory, with an agent that does what its prompt says.
 
 use crate::support::{Client, client, token, within};
-use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::{
     io::Write,
@@ -13,78 +12,12 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use triplane_common::ready::ReadyLine;
-use triplane_core::{
-    Plane, PlaneConfig, PlaneError,
-    agent::{Agent, Capabilities, Descriptor, LiveAgent, Open, RunError, RunOutcome, Turn},
-    limits::Limits,
-    session::RunSink,
-    store::Durability,
-};
-use triplane_protocol::{AgentEvent, Message, Role, Stop, Usage, event::SettingsPatch, ir::Mode};
+use triplane_core::{Plane, PlaneConfig, agent::Agent};
 use triplane_ws::{Ws, WsConfig};
 
-/// `wait` waits for a permit of the gate, or for its cancel; `say N` gives N deltas; anything else is echoed.
-pub struct Puppet {
-    pub gate: Arc<Semaphore>,
-}
-
-#[async_trait]
-impl Agent for Puppet {
-    fn descriptor(&self) -> Descriptor {
-        Descriptor {
-            id: "puppet".into(),
-            name: "Puppet".into(),
-            version: None,
-            installed: true,
-            can: Capabilities { prompt: true, ..Capabilities::default() },
-            models: Vec::new(),
-            modes: Mode::ALL.to_vec(),
-        }
-    }
-
-    fn default_model(&self) -> String {
-        "puppet/one".into()
-    }
-
-    fn check_model(&self, _model: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    async fn open(&self, _open: Open) -> Result<Box<dyn LiveAgent>, PlaneError> {
-        Ok(Box::new(Strings { gate: self.gate.clone() }))
-    }
-}
-
-struct Strings {
-    gate: Arc<Semaphore>,
-}
-
-#[async_trait]
-impl LiveAgent for Strings {
-    async fn run(&mut self, turn: Turn, sink: RunSink, cancel: CancellationToken) -> RunOutcome {
-        let text = turn.history.last().map(|message| message.plain_text()).unwrap_or_default();
-        sink.emit(AgentEvent::TurnStart { turn: 1, model: turn.settings.model.clone() }).await;
-        let deltas = text.strip_prefix("say ").and_then(|count| count.parse().ok()).unwrap_or(1);
-        for n in 0..deltas {
-            sink.emit(AgentEvent::LlmDelta { text: n.to_string() }).await;
-        }
-        let mut stop = Stop::Completed;
-        if text == "wait" {
-            tokio::select! {
-                permit = self.gate.acquire() => permit.unwrap().forget(),
-                () = cancel.cancelled() => stop = Stop::Aborted,
-            }
-        }
-        let message = Message::text(sink.message_id(), Role::Assistant, text.clone(), sink.now_ms());
-        sink.message(message.clone()).await;
-        sink.emit(AgentEvent::LlmEnd { message, usage: Usage::default(), stop }).await;
-        RunOutcome { stop, reply: text, usage: Usage::default(), turns: 1, error: None }
-    }
-
-    async fn summarize(&mut self, _turn: Turn, _cancel: CancellationToken) -> Result<(String, Usage), RunError> {
-        Ok(("nothing".into(), Usage::default()))
-    }
-}
+#[path = "../../../common/tests/puppet/mod.rs"]
+mod puppet;
+use puppet::{Puppet, plane_of};
 
 #[derive(Clone, Default)]
 struct Line(Arc<Mutex<Vec<u8>>>);
@@ -131,24 +64,11 @@ impl Lich {
         change: impl FnOnce(&mut PlaneConfig, &mut WsConfig),
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        let sessions = root.join(".triplane/sessions");
-        let mut plane = PlaneConfig {
-            cwd: root.clone(),
-            session_dir: sessions.clone(),
-            home: root.join("home"),
-            durability: Durability::Flush,
-            agent: None,
-            defaults: SettingsPatch::default(),
-            limits: Limits::default(),
-            overlay: true,
-            abort_on_disconnect: false,
-        };
         let mut config = WsConfig::new(token());
         // Tests rarely read on to the closing handshake.
         config.limits.closing = Duration::from_millis(50);
-        change(&mut plane, &mut config);
-        let plane = Plane::open(plane, agents).unwrap();
+        let plane = plane_of(dir.path(), agents, |plane| change(plane, &mut config));
+        let sessions = plane.config().session_dir.clone();
         let ws = Ws::bind(plane.clone(), config).await.unwrap();
         let (address, stop, line) = (ws.address(), CancellationToken::new(), Line::default());
         let task = tokio::spawn(ws.serve(ReadyLine::to(line.clone()), stop.clone()));

@@ -105,6 +105,8 @@ pub struct ProviderConfig {
     pub models: Vec<String>,
     /// Tokens of a reply at most; `None`: what the library knows of the model.
     pub max_tokens: Option<u32>,
+    /// Tokens that its models take in all; `None`: by the model's name, where that is known.
+    pub context: Option<u64>,
     /// How long nothing may come, from the request to the end. There is no limit to the whole.
     pub idle: Duration,
     /// How often a failed request is made again.
@@ -126,6 +128,7 @@ impl ProviderConfig {
             key: KeySource::None,
             models: Vec::new(),
             max_tokens: None,
+            context: None,
             idle: Self::IDLE,
             retries: Self::RETRIES,
         }
@@ -137,6 +140,25 @@ impl ProviderConfig {
         let whole = given.map(|given| address(self.protocol, given)).transpose();
         whole.map_err(|why| format!("base_url of `{}`: {why}", self.id))
     }
+}
+
+/// What models of well-known names take. A model behind another server may take less: that is what the setting is for.
+pub(super) fn usual_context(name: &str) -> Option<u64> {
+    const TABLE: &[(&str, u64)] = &[
+        ("claude-", 200_000),
+        ("gpt-5", 400_000),
+        ("gpt-4.1", 1_000_000),
+        ("gpt-4o", 128_000),
+        ("gpt-4-turbo", 128_000),
+        ("o1", 200_000),
+        ("o3", 200_000),
+        ("o4", 200_000),
+        ("gemini-", 1_000_000),
+        ("deepseek-", 128_000),
+    ];
+    // Routers put the maker in front.
+    let name = name.rsplit('/').next().unwrap_or(name);
+    TABLE.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, tokens)| *tokens)
 }
 
 fn address(protocol: Protocol, given: &str) -> Result<Url, String> {

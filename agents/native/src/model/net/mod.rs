@@ -73,6 +73,10 @@ impl Model for NetModel {
         true
     }
 
+    fn context(&self) -> Option<u64> {
+        self.line.config.context.or_else(|| config::usual_context(&self.name))
+    }
+
     fn retries(&self) -> Retries {
         self.line.config.retries
     }

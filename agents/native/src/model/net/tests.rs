@@ -64,7 +64,7 @@ impl World {
         let models = Models::default().with(self.provider(protocol));
         let config = Arc::new(NativeConfig { models, fallbacks: self.fallbacks.clone(), ..NativeConfig::default() });
         let turn = self.turn(protocol, history);
-        let run = run::run(&config, turn, Arc::clone(&self.fake) as _, self.cancel.clone());
+        let run = run::run(&config, crate::fake::shelf(), turn, Arc::clone(&self.fake) as _, self.cancel.clone());
         tokio::time::timeout(Duration::from_secs(30), run).await.expect("the run hangs")
     }
 
@@ -345,7 +345,7 @@ async fn the_key_is_shown_nowhere() {
     let mut turn = world.turn(Protocol::OpenAi, vec![user("hi")]);
     turn.settings.model = "x/echo".into();
     world.cancel.cancel();
-    let refused = run::run(&native, turn, Arc::new(Fake::new()), CancellationToken::new());
+    let refused = run::run(&native, crate::fake::shelf(), turn, Arc::new(Fake::new()), CancellationToken::new());
     let told = tokio::time::timeout(Duration::from_secs(30), refused).await.unwrap();
     let text = format!("{told:?}");
     assert!(text.contains("cannot reach 127.0.0.1:1") && !text.contains(SECRET), "{text}");
@@ -441,7 +441,7 @@ async fn a_name_that_ends_like_an_effort_stays_whole() {
         let mut turn = world.turn(protocol, vec![user("hi")]);
         turn.settings.model = format!("{}/qwen-max", protocol.name());
         let config = Arc::new(NativeConfig { models, ..NativeConfig::default() });
-        run::run(&config, turn, Arc::clone(&world.fake) as _, CancellationToken::new()).await;
+        run::run(&config, crate::fake::shelf(), turn, Arc::clone(&world.fake) as _, CancellationToken::new()).await;
         let body = world.bodies().remove(0);
         assert_eq!(body["model"], "qwen-max", "{body}");
         assert!(body["reasoning_effort"].is_null() && body["reasoning"]["effort"].is_null(), "{body}");

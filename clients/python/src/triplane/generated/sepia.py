@@ -860,6 +860,8 @@ class Converted(TypedDict):
 
     agentId: str
     """The agent whose store has it."""
+    lost: NotRequired[list[str]]
+    """What the store's format cannot hold, one line each; absent when all of it went in."""
     sessionId: SessionId
     """The copy's id."""
 
@@ -871,6 +873,8 @@ class Imported(TypedDict):
     """The agent whose store has it."""
     id: SessionId
     """The session."""
+    lost: NotRequired[list[str]]
+    """What the store's format cannot hold, one line each; absent when all of it went in."""
 
 
 class LockState(TypedDict):
