@@ -72,6 +72,9 @@ impl Format for Copilot {
         let id = ids::uuid_for(id, ids::uuid4)?;
         let mut lost = Lost::default();
         let flats = flatten(session, HOLDS, &mut lost);
+        if session.messages.iter().any(|message| message.model.is_some()) {
+            lost.note("which model wrote a message");
+        }
         let start = json!({
             "sessionId": id, "version": 1, "producer": "copilot-agent", "copilotVersion": VERSION,
             "startTime": iso(session.created), "context": {"cwd": session.cwd}, "selectedModel": session.model,
