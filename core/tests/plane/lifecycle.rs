@@ -271,13 +271,20 @@ async fn l13_an_open_in_mid_io_cannot_bring_a_session_back() {
     let stored = bed.create().await;
     bed.run(&stored, "x").await;
     soon(bed.plane.detach(&stored, CloseReason::Explicit)).await.unwrap();
-    let mut create = pin!(bed.plane.create(&bed.hold, Created::default()));
-    let mut attach = pin!(bed.plane.attach(&bed.hold, &stored));
-    let mut resume = pin!(bed.plane.resume_fork(&bed.hold, "latest", None));
-    // Each gets as far as its first wait for the disk.
-    assert!(waits(create.as_mut()).await);
-    assert!(waits(attach.as_mut()).await);
-    assert!(waits(resume.as_mut()).await);
+    // Each gets as far as a wait for the disk. One that the disk served at once is whole, and another is tried.
+    let mut create = Box::pin(bed.plane.create(&bed.hold, Created::default()));
+    while !waits(create.as_mut()).await {
+        create = Box::pin(bed.plane.create(&bed.hold, Created::default()));
+    }
+    let mut attach = Box::pin(bed.plane.attach(&bed.hold, &stored));
+    while !waits(attach.as_mut()).await {
+        soon(bed.plane.detach(&stored, CloseReason::Explicit)).await.unwrap();
+        attach = Box::pin(bed.plane.attach(&bed.hold, &stored));
+    }
+    let mut resume = Box::pin(bed.plane.resume_fork(&bed.hold, stored.as_str(), None));
+    while !waits(resume.as_mut()).await {
+        resume = Box::pin(bed.plane.resume_fork(&bed.hold, stored.as_str(), None));
+    }
     soon(bed.plane.shutdown(Duration::ZERO)).await;
     assert!(matches!(soon(create).await, Err(PlaneError::Closing)));
     assert!(matches!(soon(attach).await, Err(PlaneError::Closing)));
