@@ -110,7 +110,12 @@ fn session() -> impl Strategy<Value = Session> {
             let mut parts = vec![Part::text(prompt)];
             parts.extend(pictured.then(image));
             push(Role::User, parts, None);
-            for (thought, said, asked, usage) in steps {
+            let last = steps.len() - 1;
+            for (number, (thought, said, mut asked, usage)) in steps.into_iter().enumerate() {
+                // An answer goes on only behind a tool's result; formats without bounds of messages rely on it.
+                if number < last && asked.is_empty() {
+                    asked.push(("look".into(), "found".into(), false, false));
+                }
                 let mut parts: Vec<Part> =
                     thought.into_iter().map(|(text, signature)| Part::thinking(text, signature)).collect();
                 parts.push(Part::text(said));
@@ -197,7 +202,7 @@ fn piece(part: &Part, holds: Holds) -> Option<Value> {
     match part {
         Part::Known(KnownPart::Thinking { text, signature, .. }) => match (holds.signed, signature) {
             (Signed::Only, None) => None,
-            (Signed::Dropped, _) => Some(json!(["thinking", text])),
+            (Signed::Dropped, _) => Some(json!(["thinking", text, null])),
             (Signed::Only | Signed::Kept, signature) => Some(json!(["thinking", text, signature])),
         },
         Part::Known(KnownPart::Image { .. }) if !holds.images => None,
