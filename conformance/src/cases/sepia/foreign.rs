@@ -17,7 +17,7 @@ use std::{fs, path::PathBuf};
 cases! {
     "s06-foreign-sessions-are-listed" on STDIO [S06, S17, S31] needs [Process, Files] => listed;
     "s07-foreign-sessions-are-read" on STDIO [S07, S08, S11, S12] needs [Process, Files] => read;
-    "s10-conversion-to-a-foreign-store-and-back" on STDIO [S09, S10, S16, S28] needs [Process, Files, Script] => converted;
+    "s10-conversion-to-a-foreign-store-and-back" on STDIO [S10, S09, S16, S28] needs [Process, Files, Script] => converted;
     "s07-one-id-in-two-stores-is-ambiguous" on STDIO [S07, S08, S16] needs [Process, Files, Script] => ambiguous;
     "s06-a-bad-store-costs-its-rows" on STDIO [S06, C15] needs [Process, Files, Script] => bad_store;
 }
