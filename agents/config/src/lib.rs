@@ -3,7 +3,7 @@
 //! is ever seen half written. Knows no wire, no process and no environment: whoever makes a [`FolderConfig`] says where it is.
 //!
 //! Reading order:
-//! - [`format`]: which files each agent has, as one table.
+//! - [`mod@format`]: which files each agent has, as one table.
 //! - `folder`: [`FolderConfig`], the config of one agent.
 //! - `read`: files to items. `write`: items to files. `adapt`: what another agent's item becomes.
 //! - `front`, `members`, `servers`, `skill`: markdown with front matter, JSON and TOML files, MCP servers, skills.

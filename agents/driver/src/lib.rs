@@ -4,7 +4,7 @@
 //! talks nonsense costs its own calls in flight, each with its cause, and nothing else; dropped, it leaves no process behind.
 //!
 //! Reading order:
-//! - [`discover`]: which programs are drivers.
+//! - [`mod@discover`]: which programs are drivers.
 //! - [`agent`]: [`DriverAgent`], an agent of the plane. `live`: one of its sessions. `events`: what a run says. `stores`: its
 //!   sessions and its config.
 //! - `supervisor`: starting, asking, giving up, starting again.

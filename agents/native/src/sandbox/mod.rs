@@ -2,7 +2,7 @@
 //! Invariants: a command that was to be confined never runs unconfined: when the means fail, it is not started; what is in force is
 //! told to the person who is asked and to the model. Commands are confined, our own tools are not: those ask for each path.
 //!
-//! Linux has Landlock for files and seccomp for the network ([`linux`]), macOS has `sandbox-exec` ([`macos`]); elsewhere nothing.
+//! Linux has Landlock for files and seccomp for the network (`linux`), macOS has `sandbox-exec` (`macos`); elsewhere nothing.
 
 #[cfg(target_os = "linux")]
 mod linux;
