@@ -9,7 +9,7 @@ use crate::{
 };
 use serde_json::json;
 use std::io::Write;
-use triplane_core::agent::{Capabilities, Descriptor};
+use triplane_core::agent::{self, Capabilities, Descriptor};
 
 /// Lists the agents of this build.
 pub(crate) async fn run(args: AgentsArgs) -> Result<Exit, CommandError> {
@@ -17,11 +17,7 @@ pub(crate) async fn run(args: AgentsArgs) -> Result<Exit, CommandError> {
     let settings = resolve(Place::here()?, PlaneFlags::default(), ServeFlags::default())?;
     let mut stdout = anstream::stdout();
     let agents = home::agents(&settings)?;
-    let mut asked = tokio::task::JoinSet::new();
-    for agent in agents.clone() {
-        asked.spawn(async move { agent.learn().await });
-    }
-    while asked.join_next().await.is_some() {}
+    agent::learn(&agents).await;
     for agent in agents {
         let (descriptor, model) = (agent.descriptor(), agent.default_model());
         agent.close().await;

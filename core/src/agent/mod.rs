@@ -16,6 +16,7 @@ pub use store::{Saved, SessionStore, StoreFailure, StoreRow};
 
 use crate::{PlaneError, session::RunSink};
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use triplane_protocol::{
@@ -171,6 +172,11 @@ pub trait Agent: Send + Sync {
 
     /// Lets go of everything that its sessions share, processes among it; once, when the plane has shut down.
     async fn close(&self) {}
+}
+
+/// Asks all of them at once what they can do. Most know it without being asked, so this starts no task.
+pub async fn learn(agents: &[Arc<dyn Agent>]) {
+    join_all(agents.iter().map(|agent| agent.learn())).await;
 }
 
 /// One live session of an agent. Owned by the session's task: one call at a time.

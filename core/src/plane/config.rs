@@ -3,7 +3,7 @@
 use super::Plane;
 use crate::{
     PlaneError,
-    agent::{Agent, ConfigStore},
+    agent::{self, Agent, ConfigStore},
 };
 use std::{
     collections::BTreeMap,
@@ -80,12 +80,7 @@ impl Plane {
 
     /// Asks every agent that has to be asked what it can do. Each has a time limit of its own.
     pub async fn learn(&self) {
-        let mut asked = tokio::task::JoinSet::new();
-        for agent in &self.inner.agents {
-            let agent = agent.clone();
-            asked.spawn(async move { agent.learn().await });
-        }
-        while asked.join_next().await.is_some() {}
+        agent::learn(&self.inner.agents).await;
     }
 
     async fn config_store(&self, name: &str) -> Result<Arc<dyn ConfigStore>, PlaneError> {

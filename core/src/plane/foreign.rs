@@ -9,6 +9,7 @@ use crate::{
     feed::Marker,
     overlay::{Metas, Span},
 };
+use futures_util::future::join_all;
 use std::{collections::HashMap, future::Future, path::Path, sync::Arc, time::Duration};
 use triplane_protocol::{ErrorCode, Session, SessionId, ir::Mode};
 
@@ -78,7 +79,7 @@ impl Plane {
         let stores = self.foreign();
         let answers = stores.iter().map(|foreign| foreign.ask(foreign.store.has(id)));
         let mut found = Vec::new();
-        for (foreign, has) in stores.iter().zip(together(answers.collect()).await) {
+        for (foreign, has) in stores.iter().zip(join_all(answers).await) {
             match has {
                 Ok(true) => found.push(foreign),
                 Ok(false) => {}
@@ -117,7 +118,7 @@ impl Plane {
     /// The rows of every store, newest write first; those of one that fails are left out, and that is logged.
     pub(super) async fn foreign_rows(&self, metas: &Metas, spans: &mut HashMap<SessionId, Vec<Span>>) -> Vec<MetaRow> {
         let stores = self.foreign();
-        let lists = together(stores.iter().map(|foreign| foreign.ask(foreign.store.list())).collect()).await;
+        let lists = join_all(stores.iter().map(|foreign| foreign.ask(foreign.store.list()))).await;
         let mut rows = Vec::new();
         for (foreign, list) in stores.iter().zip(lists) {
             match list {
@@ -208,25 +209,6 @@ impl Plane {
         self.inner.services.feed.change(|_| (vec![Marker::Deleted { id: id.clone(), agent }], ()));
         Ok(())
     }
-}
-
-/// All of them at once, answers in order: a slow store is no reason to ask the next one later.
-async fn together<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut waiting: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|cx| {
-        let mut ready = true;
-        for (future, output) in &mut waiting {
-            if output.is_none() {
-                match future.as_mut().poll(cx) {
-                    std::task::Poll::Ready(done) => *output = Some(done),
-                    std::task::Poll::Pending => ready = false,
-                }
-            }
-        }
-        if ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    waiting.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// Two lists, each newest first, as one.

@@ -200,7 +200,7 @@ impl Plane {
         before: Option<&MessageId>,
     ) -> Result<HistoryPage, PlaneError> {
         let limits = &self.inner.services.limits;
-        let asked_for = |live: &Live| agent.is_none_or(|agent| live.agent.descriptor().id == agent);
+        let asked_for = |live: &Live| agent.is_none_or(|agent| live.agent_id == agent);
         if let Some(live) = self.peek(id).filter(|live| asked_for(live)) {
             // Where it is: a page of a long history costs no copy of it.
             return page_of(live.machine().history.messages(), limit, before, limits);
