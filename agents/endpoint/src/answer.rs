@@ -10,10 +10,10 @@ use bytes::Bytes;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::sync::mpsc;
-use triplane_script::{Failure, Step, words};
+use triplane_script::{Failure, Step, clock_text, words};
 
 /// Frames that may wait for a slow client; then the script waits too.
 const FRAMES: usize = 8;
@@ -99,12 +99,6 @@ pub(crate) async fn answer(mind: &Arc<Mind>, dialect: Dialect, asked: Asked) -> 
     whole(mind, dialect, &asked, &scene, failed).await
 }
 
-/// What time it is, in nanoseconds since the epoch, with a space behind it.
-fn clock_ns() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{} ", since.as_nanos())
-}
-
 /// The sleeps that stand before a failure.
 async fn sleep_before(scene: &Scene, failed: u32) {
     let script = scene.script();
@@ -129,7 +123,7 @@ async fn whole(mind: &Mind, dialect: Dialect, asked: &Asked, scene: &Scene, fail
             match step {
                 Step::Text(text) => pieces.push(Piece::Text(text.into_owned())),
                 Step::Think(text) => pieces.push(Piece::Think(text.to_owned())),
-                Step::Clock => pieces.push(Piece::Text(clock_ns())),
+                Step::Clock => pieces.push(Piece::Text(clock_text(SystemTime::now()))),
                 Step::Sleep { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
                 Step::Call { name, input } => {
                     stop = Stop::Tool;
@@ -212,7 +206,7 @@ impl Streamed {
                 let piece = match step {
                     Step::Text(text) => Piece::Text(text.into_owned()),
                     Step::Think(text) => Piece::Think(text.to_owned()),
-                    Step::Clock => Piece::Text(clock_ns()),
+                    Step::Clock => Piece::Text(clock_text(SystemTime::now())),
                     Step::Call { name, input } => {
                         stop = Stop::Tool;
                         Piece::Call { name: name.to_owned(), input: input.clone() }

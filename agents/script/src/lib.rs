@@ -34,6 +34,7 @@ pub use failure::Failure;
 pub use turn::{RESULT_CHARS, Step, ToolResult, Turn};
 
 use directive::Directive;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A prompt, read as a script.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,6 +76,11 @@ impl Script {
     pub fn attempt<'a>(&'a self, results: &[ToolResult<'_>], failed: u32) -> Turn<'a> {
         Turn::new(&self.items, results, failed)
     }
+}
+
+/// What is said for a [`Step::Clock`] at `now`: nanoseconds since the epoch, with a space behind them.
+pub fn clock_text(now: SystemTime) -> String {
+    format!("{} ", now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos())
 }
 
 /// How a request for a summary begins, where it comes as a prompt: an endpoint knows it by this.

@@ -3,10 +3,13 @@
 
 use super::{Model, ModelError, ModelOut, ModelRequest, Piece, Provider, Purpose, TurnEnd, shown};
 use async_trait::async_trait;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio_util::sync::CancellationToken;
 use triplane_protocol::{ErrorCode, Message, Part, Role, Stop, Usage, ir::KnownPart};
-use triplane_script::{Failure, Script, Step, ToolResult, summary, words};
+use triplane_script::{Failure, Script, Step, ToolResult, clock_text, summary, words};
 
 /// The provider `script`.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +75,7 @@ async fn turn(
         match step {
             Step::Text(text) => out.put(Piece::Text(text.into_owned())).await,
             Step::Think(text) => out.put(Piece::Thinking(text.to_owned())).await,
-            Step::Clock => out.put(Piece::Text(clock_ns())).await,
+            Step::Clock => out.put(Piece::Text(clock_text(SystemTime::now()))).await,
             Step::Sleep { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
             Step::Call { name, input } => {
                 out.put(Piece::Call { id: None, name: name.to_owned(), input: input.clone(), signature: None }).await;
@@ -84,12 +87,6 @@ async fn turn(
     let input = words(&prompt) + results.iter().map(|r| words(r.text)).sum::<u64>();
     let usage = Usage { input, output: steps.output_words(), reasoning: steps.thought_words(), ..Usage::default() };
     Ok(TurnEnd { stop, usage })
-}
-
-/// What time it is, in nanoseconds since the epoch, with a space behind it.
-fn clock_ns() -> String {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{} ", since.as_nanos())
 }
 
 /// The last thing the user said, and what tools have answered since.
