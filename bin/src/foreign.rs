@@ -5,17 +5,19 @@ use crate::{
     homes::Homes,
     settings::{AgentKind, AgentTable, Settings},
 };
-use std::{sync::Arc, time::Duration};
+use std::{ffi::OsString, path::Path, sync::Arc, time::Duration};
 use triplane_acp::{AcpAgent, AcpConfig, KNOWN, Known};
 use triplane_config::{FORMATS, FolderConfig, Format};
 use triplane_core::agent::{Agent, ConfigStore, Parts, SessionStore};
+use triplane_native::shim::{ARG, RELAY};
 use triplane_stores::Kind;
 
 /// How long an agent's process may be idle before it is ended; the next run starts another and loads its session.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
 /// Every agent that this build or the home's settings know, in the order of their names' tables. Starts nothing and opens nothing.
-pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agent>> {
+pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>, shim: Option<&Path>) -> Vec<Arc<dyn Agent>> {
+    let start = Start { settings, path: std::env::var_os("PATH"), prefix: shim.map(prefix).unwrap_or_default() };
     let known = KNOWN.iter().map(|known| (known.id, known.name));
     let own = settings.agents.iter().map(|(id, table)| (id.as_str(), table.name.as_deref().unwrap_or(id)));
     let mut names: Vec<(&str, &str)> = Vec::new();
@@ -32,7 +34,7 @@ pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agen
         .map(|(id, name)| Parts {
             id: id.to_owned(),
             name: name.to_owned(),
-            runner: runner(id, name, settings),
+            runner: start.runner(id, name),
             store: store(id, homes),
             config: config(id, homes, settings),
         })
@@ -41,30 +43,44 @@ pub(crate) fn agents(settings: &Settings, homes: &Homes<'_>) -> Vec<Arc<dyn Agen
         .collect()
 }
 
-/// Who runs an agent's prompts: what the settings say, else what is known of it.
-fn runner(id: &str, name: &str, settings: &Settings) -> Option<Arc<dyn Agent>> {
-    let path = std::env::var_os("PATH");
-    let own = settings.agents.get(id);
-    let added = own.into_iter().flat_map(|AgentTable { env, kind: AgentKind::Acp, .. }| env.clone());
-    let (command, env, install) = match (own.filter(|table| !table.command.is_empty()), Known::of(id)) {
-        (Some(table), _) => (table.command.clone(), added.collect(), None),
-        (None, Some(known)) => {
-            let usual = known.env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            (known.command(path.as_deref()), usual.chain(added).collect(), Some(known.install.to_owned()))
-        }
-        (None, None) => return None,
-    };
-    Some(Arc::new(AcpAgent::new(AcpConfig {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        command,
-        env,
-        install,
-        path,
-        shim: std::env::current_exe().ok(),
-        state_dir: settings.home.join("acp"),
-        idle: Some(IDLE),
-    })))
+/// What every agent is started with.
+struct Start<'a> {
+    settings: &'a Settings,
+    path: Option<OsString>,
+    prefix: Vec<OsString>,
+}
+
+impl Start<'_> {
+    /// Who runs an agent's prompts: what the settings say, else what is known of it.
+    fn runner(&self, id: &str, name: &str) -> Option<Arc<dyn Agent>> {
+        let own = self.settings.agents.get(id);
+        let added = own.into_iter().flat_map(|AgentTable { env, kind: AgentKind::Acp, .. }| env.clone());
+        let (command, env, install) = match (own.filter(|table| !table.command.is_empty()), Known::of(id)) {
+            (Some(table), _) => (table.command.clone(), added.collect(), None),
+            (None, Some(known)) => {
+                let usual = known.env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+                let command = known.command(self.path.as_deref());
+                (command, usual.chain(added).collect(), Some(known.install.to_owned()))
+            }
+            (None, None) => return None,
+        };
+        Some(Arc::new(AcpAgent::new(AcpConfig {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            command,
+            env,
+            install,
+            path: self.path.clone(),
+            prefix: self.prefix.clone(),
+            state_dir: self.settings.home.join("acp"),
+            idle: Some(IDLE),
+        })))
+    }
+}
+
+/// The process that stands between us and an agent, and ends all that it leaves behind.
+fn prefix(shim: &Path) -> Vec<OsString> {
+    vec![shim.into(), ARG.into(), RELAY.into()]
 }
 
 /// Where an agent's sessions are, whether or not it is installed, and whether they can be written. Clause: S06.

@@ -44,7 +44,7 @@ fn agents_with(settings: &Settings, helpers: Helpers) -> Result<Vec<Arc<dyn Agen
     // Without a home directory there are no settings either, so this stands in for none.
     let user = settings.place.user_home.clone().unwrap_or_else(|| settings.home.clone());
     let homes = Homes::new(user, &variable);
-    agents.extend(foreign::agents(settings, &homes));
+    agents.extend(foreign::agents(settings, &homes, shim.as_deref()));
     let taken: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
     agents.extend(drivers::agents(settings, &homes, shim.as_deref(), &taken));
     Ok(agents)

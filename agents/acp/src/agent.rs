@@ -16,6 +16,7 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnord
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
@@ -55,9 +56,10 @@ pub struct AcpConfig {
     /// What to install when the program is missing.
     pub install: Option<String>,
     /// `$PATH`, as far as programs are looked for in it.
-    pub path: Option<std::ffi::OsString>,
-    /// This program, which stands between us and the agent and ends all that it leaves behind. Without it only the agent itself is.
-    pub shim: Option<PathBuf>,
+    pub path: Option<OsString>,
+    /// What stands before the program: a small process that ends all that the agent leaves behind. Empty: only the agent itself
+    /// is ended.
+    pub prefix: Vec<OsString>,
     /// Where is kept what the agent calls our sessions.
     pub state_dir: PathBuf,
     /// How long a process may be idle before it is ended; `None`: as long as a session of it is live.
@@ -86,8 +88,8 @@ impl AcpAgent {
         if let Some(shared) = processes.get(cwd).and_then(Weak::upgrade) {
             return shared;
         }
-        let AcpConfig { command, env, shim, idle, .. } = &self.config;
-        let launch = Launch { command: command.clone(), env: env.clone(), shim: shim.clone() };
+        let AcpConfig { command, env, prefix, idle, .. } = &self.config;
+        let launch = Launch { command: command.clone(), env: env.clone(), prefix: prefix.clone() };
         let shared = Arc::new(Shared::new(launch, cwd.to_owned(), *idle));
         processes.insert(cwd.to_owned(), Arc::downgrade(&shared));
         shared
@@ -203,9 +205,9 @@ impl AcpLive {
     }
 
     /// Keeps how far the agent's session is.
-    fn keep(&mut self, session: &str, upto: MessageId) {
+    async fn keep(&mut self, session: &str, upto: MessageId) {
         let saved = Saved { session: session.to_owned(), upto };
-        saved.write(&self.state_dir, &self.id);
+        saved.write(&self.state_dir, &self.id).await;
         self.saved = Some(saved);
     }
 }
@@ -344,7 +346,7 @@ impl LiveAgent for AcpLive {
         };
         telling.finish(usage, stop).await;
         // What was broken off may lack its end at the agent; it is gone on with all the same, since the agent knows best.
-        self.keep(&link.session, telling.last.clone());
+        self.keep(&link.session, telling.last.clone()).await;
         self.link = Some(link);
         RunOutcome { stop, reply: telling.reply, usage, turns: telling.turns, error }
     }
@@ -438,7 +440,7 @@ mod tests {
             env: Vec::new(),
             install: Some("npm install x".into()),
             path: None,
-            shim: None,
+            prefix: Vec::new(),
             state_dir: PathBuf::from("/nonexistent"),
             idle: None,
         }

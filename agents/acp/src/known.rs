@@ -95,9 +95,12 @@ impl Known {
 
     /// The first command whose program is there, else the first of all.
     pub fn command(&self, path: Option<&OsStr>) -> Vec<String> {
-        let there =
-            self.commands.iter().find(|command| command.first().is_some_and(|program| find(program, path).is_some()));
-        let command = there.or(self.commands.first()).copied().unwrap_or_default();
+        let there = |command: &&&[&str]| command.first().is_some_and(|program| find(program, path).is_some());
+        let command: &[&str] = match self.commands {
+            // Nothing to choose, so nothing to look for.
+            [only] => only,
+            several => several.iter().find(there).or(several.first()).copied().unwrap_or_default(),
+        };
         command.iter().map(|word| (*word).to_owned()).collect()
     }
 }

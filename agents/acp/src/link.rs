@@ -8,13 +8,12 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 use tokio::{sync::mpsc, time::timeout};
-use triplane_core::agent::Settings;
+use triplane_core::{agent::Settings, store::files};
 use triplane_protocol::{MessageId, SessionId, ir::Mode};
 
 /// A replay may go on after the reply that should end it; it is over when nothing came for so long.
@@ -45,30 +44,14 @@ impl Saved {
     }
 
     /// Keeps it. A failure costs a later load only, and is logged.
-    pub(crate) fn write(&self, dir: &Path, id: &SessionId) {
+    pub(crate) async fn write(&self, dir: &Path, id: &SessionId) {
         let text = json!({"session": self.session, "upto": self.upto}).to_string();
-        if let Err(error) = write_private(dir, &Self::path(dir, id), text.as_bytes()) {
+        let (dir, path) = (dir.to_owned(), Self::path(dir, id));
+        let write = move || files::private_dir(&dir).and_then(|()| files::write_atomic(&path, text.as_bytes()));
+        if let Err(error) = tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(error.into())) {
             tracing::warn!(%error, session = %id, "what an agent calls this session could not be kept");
         }
     }
-}
-
-/// Writes a file whole, for the owner's eyes only.
-fn write_private(dir: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        builder.mode(0o700);
-        options.mode(0o600);
-    }
-    builder.create(dir)?;
-    let next = path.with_extension("new");
-    options.open(&next)?.write_all(bytes)?;
-    std::fs::rename(next, path)
 }
 
 /// The agent's session, in a process that runs.

@@ -7,7 +7,7 @@ use crate::peer::{Peer, Refusal};
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
@@ -43,8 +43,8 @@ pub(crate) struct Launch {
     pub(crate) command: Vec<String>,
     /// Added to the environment.
     pub(crate) env: Vec<(String, String)>,
-    /// This program, as the small process between us and the agent; without it the agent is started bare.
-    pub(crate) shim: Option<PathBuf>,
+    /// What stands before the program.
+    pub(crate) prefix: Vec<OsString>,
 }
 
 /// A running agent.
@@ -62,7 +62,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts it in `cwd` and shakes hands. Errors: one line. Cancel: dropped, it is ended.
     pub(crate) async fn start(launch: &Launch, cwd: &Path, idle: Option<Duration>) -> Result<Arc<Self>, String> {
-        let name = launch.command.first().cloned().unwrap_or_default();
+        let name = launch.command.first().ok_or("an empty command")?;
         let mut command = launch.command(cwd).ok_or("an empty command")?;
         let mut child = command.spawn().map_err(|error| format!("`{name}` cannot be started: {error}"))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -158,16 +158,9 @@ const FAREWELL: Duration = Duration::from_secs(6);
 
 impl Launch {
     fn command(&self, cwd: &Path) -> Option<Command> {
-        let (program, args) = self.command.split_first()?;
-        let mut command = match &self.shim {
-            Some(shim) => {
-                let mut command = Command::new(shim);
-                command.args(["__shim", "relay", program]);
-                command
-            }
-            None => Command::new(OsString::from(program)),
-        };
-        command.args(args).current_dir(cwd).envs(self.env.iter().map(|(name, value)| (name, value)));
+        let mut words = self.prefix.iter().map(OsString::as_os_str).chain(self.command.iter().map(OsStr::new));
+        let mut command = Command::new(words.next()?);
+        command.args(words).current_dir(cwd).envs(self.env.iter().map(|(name, value)| (name, value)));
         for (name, _) in std::env::vars_os() {
             let given = self.env.iter().any(|(given, _)| name == given.as_str());
             if !given && OURS.iter().any(|ours| name.to_string_lossy().starts_with(ours)) {

@@ -9,6 +9,7 @@ use triplane_core::{
     plane::{Answer, Choice, Created, Hold, HoldPolicy, Prompt, Run, RunResult, WhenBusy},
     store::Durability,
 };
+use triplane_native::shim;
 use triplane_protocol::{
     AgentEvent, Message, SessionId,
     event::{PermissionRequest, SettingsPatch},
@@ -120,7 +121,7 @@ fn plane(dir: &tempfile::TempDir, env: &[(String, String)]) -> Plane {
         env: env.to_vec(),
         install: None,
         path: None,
-        shim: Some(this),
+        prefix: vec![this.into(), shim::ARG.into(), shim::RELAY.into()],
         state_dir: root.join("home").join("acp"),
         idle: Some(Duration::from_secs(60)),
     });

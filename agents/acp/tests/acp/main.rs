@@ -17,6 +17,7 @@ mod trouble;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
+use triplane_native::shim;
 
 /// A test by its name.
 macro_rules! trials {
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
             puppet::play();
             ExitCode::SUCCESS
         }
-        Some("__shim") => triplane_native::shim::run_shim(args),
+        Some(shim::ARG) => shim::run_shim(args),
         _ => libtest_mimic::run(&Arguments::from_args(), trials()).exit_code(),
     }
 }
