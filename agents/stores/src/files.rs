@@ -135,7 +135,8 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Puts these bytes in the place of a file, whole or not at all: for indexes that the agent rewrites itself.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    fs::rename(written(path, bytes)?, path)
+    make_dir(path.parent().unwrap_or(Path::new("/")))?;
+    triplane_core::store::files::write_atomic(path, bytes)
 }
 
 /// Adds a line to an index that the agent itself only appends to.

@@ -5,10 +5,10 @@
 use super::config::McpServer;
 use serde::{Deserialize, Serialize};
 use std::{
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
+use triplane_core::store::files;
 
 /// Name of the file in the home.
 const FILE: &str = "mcp-approved.json";
@@ -77,18 +77,9 @@ impl Approvals {
     fn write(&self, rows: &[Row]) -> Result<(), String> {
         let told = |err: std::io::Error| format!("{}: {err}", self.file.display());
         let text = serde_json::to_string_pretty(rows).map_err(|err| told(err.into()))?;
-        if let Some(dir) = self.file.parent() {
-            std::fs::create_dir_all(dir).map_err(told)?;
-        }
-        // Beside it first, then in its place: a reader sees one list or the other.
-        let fresh = self.file.with_extension(format!("{}.new", std::process::id()));
-        let mut open = std::fs::OpenOptions::new();
-        let made = open.write(true).create(true).truncate(true).mode(0o600).open(&fresh).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&fresh, &self.file)
-        });
-        made.map_err(told)
+        // A reader sees one list or the other.
+        let dir = self.file.parent().map_or(Ok(()), files::private_dir);
+        dir.and_then(|()| files::write_atomic(&self.file, text.as_bytes())).map_err(told)
     }
 }
 
