@@ -45,7 +45,7 @@ fn agents_with(settings: &Settings, helpers: Helpers) -> Result<Vec<Arc<dyn Agen
     let user = settings.place.user_home.clone().unwrap_or_else(|| settings.home.clone());
     let homes = Homes::new(user, &variable);
     agents.extend(foreign::agents(settings, &homes, shim.as_deref()));
-    let taken: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
+    let taken: Vec<String> = agents.iter().map(|agent| agent.id()).collect();
     agents.extend(drivers::agents(settings, &homes, shim.as_deref(), &taken));
     Ok(agents)
 }

@@ -18,7 +18,7 @@ use std::{
     collections::HashMap,
     ffi::OsString,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 use tokio::{
@@ -70,16 +70,22 @@ pub struct AcpConfig {
 #[derive(Debug)]
 pub struct AcpAgent {
     config: AcpConfig,
-    installed: bool,
+    /// Whether the program is there; looked for when that is first asked.
+    installed: OnceLock<bool>,
     /// The process of each directory, as long as a session there is live.
     processes: Mutex<HashMap<PathBuf, Weak<Shared>>>,
 }
 
 impl AcpAgent {
-    /// Starts nothing; looks whether the program is there.
+    /// Starts nothing, and looks for nothing.
     pub fn new(config: AcpConfig) -> Self {
-        let installed = config.command.first().is_some_and(|program| find(program, config.path.as_deref()).is_some());
-        Self { config, installed, processes: Mutex::default() }
+        Self { config, installed: OnceLock::new(), processes: Mutex::default() }
+    }
+
+    fn installed(&self) -> bool {
+        let AcpConfig { command, path, .. } = &self.config;
+        let there = || command.first().is_some_and(|program| find(program, path.as_deref()).is_some());
+        *self.installed.get_or_init(there)
     }
 
     fn shared(&self, cwd: &Path) -> Arc<Shared> {
@@ -104,8 +110,8 @@ impl Agent for AcpAgent {
             id: id.clone(),
             name: name.clone(),
             version: None,
-            installed: self.installed,
-            can: Capabilities { prompt: self.installed, ..Capabilities::default() },
+            installed: self.installed(),
+            can: Capabilities { prompt: self.installed(), ..Capabilities::default() },
             models: Vec::new(),
             modes: Mode::ALL.to_vec(),
         }
@@ -124,7 +130,7 @@ impl Agent for AcpAgent {
     }
 
     async fn open(&self, open: Open) -> Result<Box<dyn LiveAgent>, PlaneError> {
-        if !self.installed {
+        if !self.installed() {
             let AcpConfig { name, command, install, .. } = &self.config;
             let program = command.first().map_or("", String::as_str);
             let how = install.as_deref().map(|how| format!("; install it with: {how}")).unwrap_or_default();

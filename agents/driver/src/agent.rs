@@ -57,6 +57,10 @@ impl Agent for DriverAgent {
         }
     }
 
+    fn id(&self) -> String {
+        self.supervisor.found.name.clone()
+    }
+
     async fn learn(&self) {
         self.supervisor.learn().await;
     }

@@ -144,8 +144,13 @@ pub struct RunError {
 /// Something that can run prompts.
 #[async_trait]
 pub trait Agent: Send + Sync {
-    /// What it is and what it can do; cheap.
+    /// What it is and what it can do; cheap, though it may look whether a program is there.
     fn descriptor(&self) -> Descriptor;
+
+    /// The descriptor's id alone; looks at nothing.
+    fn id(&self) -> String {
+        self.descriptor().id
+    }
 
     /// Asks what it can do, where only its process can tell and nobody asked yet; within a time limit of its own. From then on
     /// the descriptor says so.

@@ -43,6 +43,10 @@ impl Agent for Parts {
         }
     }
 
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
     async fn learn(&self) {
         if let Some(runner) = &self.runner {
             runner.learn().await;

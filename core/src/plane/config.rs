@@ -32,7 +32,7 @@ impl Plane {
             Some(name) => stores.push((name.to_owned(), self.config_store(name).await?)),
             None => {
                 self.learn().await;
-                let with_config = |agent: &Arc<dyn Agent>| Some((agent.descriptor().id, agent.config()?));
+                let with_config = |agent: &Arc<dyn Agent>| Some((agent.id(), agent.config()?));
                 stores.extend(self.inner.agents.iter().filter_map(with_config));
             }
         }

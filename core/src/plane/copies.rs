@@ -200,7 +200,7 @@ impl Plane {
         let _turn = gate.lock().await;
         let lock = self.dir().lock(&id, &self.inner.node.id, false).await?;
         match self.dir().fork(&history, header, lock).await {
-            Ok(_) => Ok(Written { id, agent: owner.descriptor().id, lost: Vec::new() }),
+            Ok(_) => Ok(Written { id, agent: owner.id(), lost: Vec::new() }),
             Err(StoreError::Exists(id)) => Err(PlaneError::Invalid(format!(
                 "id: a session `{id}` exists already; leave the id out for a fresh one"
             ))),

@@ -55,7 +55,7 @@ impl Plane {
     fn foreign(&self) -> Vec<Foreign> {
         let of = |agent: &Arc<dyn Agent>| {
             let store = agent.store()?;
-            Some(Foreign { agent: agent.clone(), name: agent.descriptor().id, store })
+            Some(Foreign { agent: agent.clone(), name: agent.id(), store })
         };
         self.inner.agents.iter().filter_map(of).collect()
     }
@@ -181,7 +181,7 @@ impl Plane {
         import: &Import,
     ) -> Result<Option<Written>, PlaneError> {
         let Some(store) = owner.store() else { return Ok(None) };
-        let agent = owner.descriptor().id;
+        let agent = owner.id();
         let mut session = session.clone();
         if let Some(cwd) = &import.cwd {
             session.cwd = cwd.to_string_lossy().into_owned();

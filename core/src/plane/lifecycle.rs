@@ -406,7 +406,7 @@ pub(super) fn header(id: &SessionId, agent: &dyn Agent, cwd: &Path, created: i64
     Header {
         v: TRANSCRIPT_VERSION,
         id: id.clone(),
-        agent: agent.descriptor().id,
+        agent: agent.id(),
         cwd: cwd.to_string_lossy().into_owned(),
         created,
         parent: None,

@@ -150,8 +150,8 @@ impl Plane {
         let agents = &self.inner.agents;
         match name.or(self.inner.config.agent.as_deref()) {
             Some(NoAgent::NAME) => Ok(Arc::new(NoAgent)),
-            Some(name) => agents.iter().find(|agent| agent.descriptor().id == name).cloned().ok_or_else(|| {
-                let known: Vec<String> = agents.iter().map(|agent| agent.descriptor().id).collect();
+            Some(name) => agents.iter().find(|agent| agent.id() == name).cloned().ok_or_else(|| {
+                let known: Vec<String> = agents.iter().map(|agent| agent.id()).collect();
                 PlaneError::UnknownAgent(format!("no agent `{name}`; there is {}", known.join(", ")))
             }),
             None => {

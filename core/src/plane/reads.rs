@@ -98,7 +98,7 @@ impl Plane {
     }
 
     pub(super) fn default_agent(&self) -> String {
-        self.agent(None).map(|agent| agent.descriptor().id).unwrap_or_default()
+        self.agent(None).map(|agent| agent.id()).unwrap_or_default()
     }
 
     fn live_row(&self, live: &Live) -> SessionRow {
@@ -130,7 +130,7 @@ impl Plane {
         let agent = self.agent(header.as_ref().map(|header| header.agent.as_str())).or_else(|_| self.agent(None))?;
         let settings = self.settings(&*agent, history.settings());
         let state = self.dir().spool_state(id).await?;
-        let agent_id = header.as_ref().map_or_else(|| agent.descriptor().id, |header| header.agent.clone());
+        let agent_id = header.as_ref().map_or_else(|| agent.id(), |header| header.agent.clone());
         let row = SessionRow {
             id: id.clone(),
             agent: agent_id,

@@ -130,7 +130,7 @@ impl Live {
         let (inbox, rx) = mpsc::channel(parts.services.limits.session_inputs);
         let live = Self {
             id: parts.id,
-            agent_id: parts.agent.descriptor().id,
+            agent_id: parts.agent.id(),
             agent: parts.agent,
             cwd: parts.cwd,
             path: parts.path,
